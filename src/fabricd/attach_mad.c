@@ -32,7 +32,7 @@ static int memfd_fill(const uint8_t *bytes, uint32_t count)
 	return -ENOMEM;
 }
 
-/* Only a memfd has seals, so the file is neither a pipe nor on a disk, and the read never waits. */
+/* A file with seals is a memfd, neither a pipe nor a file on a disk, so the read never waits. */
 static int memfd_read(int fd, uint8_t *bytes, uint32_t count)
 {
 	int seals = fcntl(fd, F_GET_SEALS);

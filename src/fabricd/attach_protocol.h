@@ -11,10 +11,10 @@
  * frames in shared memory, events on a socket of their own. The fabric makes these and passes the
  * descriptors in its answer. The end of the control connection ends them all.
  *
- * A flow carries the frames of one route past the fabric: the fabric has walked the route, the
- * sending channel writes into a ring, and the receiving channel reads it. The fabric opens a flow
- * when a frame has taken the route, and closes it as soon as the route is no longer what it was.
- * The receiver checks that each frame is one of the flow's route, so a sender cannot use a flow for
+ * A flow carries the frames of one route past the fabric: the sending channel writes into a ring,
+ * and the receiving channel reads it. The fabric finds the route and opens the flow after it has
+ * passed a first frame along the route. It closes the flow as soon as the route changes. The
+ * receiver checks that each frame is one of the flow's route, so a sender cannot use a flow for
  * what the subnet would not let pass. The fabric adds what the sender has counted to the counters
  * of the ports on the route.
  *
@@ -63,7 +63,7 @@ enum {
 };
 
 enum attach_message_type {
-	/* First. `hello.node` names the client's node; "" for a console, which has no node. */
+	/* The first request. `text` names the client's node; "": a console, which has no node. */
 	ATTACH_HELLO = 1,
 	ATTACH_PORT, /* the present state of a port */
 	ATTACH_MADS_OPEN, /* answer: a socket of struct attach_mad */
@@ -81,12 +81,12 @@ enum attach_message_type {
 	ATTACH_SERVICE_CLAIM, /* REQs and SIDR_REQs for a service ID reach the lease's channel */
 	ATTACH_SERVICE_RELEASE,
 	ATTACH_EVENTS_OPEN, /* answer: a socket of struct attach_event */
-	ATTACH_CONSOLE, /* a console's command; answer: a memfd with its output */
+	ATTACH_CONSOLE, /* a command of a console; answer: a memfd with the command's output */
 	ATTACH_FLOW_READY, /* the client reads an incoming flow from now on */
 	ATTACH_COUNTERS, /* the present counters of a port */
 	/*
-	 * A memfd comes along. When the client has ended, the fabric sends the messages that it
-	 * finds there: struct cm_last_message[CM_LAST_MESSAGES_MAX] (cm/cm.h).
+	 * With the request comes a memfd. When the client has ended, the fabric sends the messages
+	 * in the memfd: struct cm_last_message[CM_LAST_MESSAGES_MAX] (cm/cm.h).
 	 */
 	ATTACH_LAST_MESSAGES,
 	/*
@@ -98,9 +98,9 @@ enum attach_message_type {
 	ATTACH_GROUP_RELEASE,
 	/*
 	 * As FRAMES_OPEN, for a host whose programs run on another machine: the channel gets each
-	 * frame that arrives at the host's ports. Its lease only names it in requests. While the
-	 * channel exists, the host is the client's alone. At the end of the channel the host's
-	 * cables are cut, and the next client that takes the host connects them again.
+	 * frame that arrives at the host's ports. The channel's lease only names it in requests.
+	 * While the channel exists, no other client may use the host. When the channel ends, the
+	 * fabric cuts the host's cables; it joins them when the next client takes the host.
 	 */
 	ATTACH_HOST_TAKE,
 };
@@ -128,7 +128,7 @@ struct attach_port {
 	uint8_t sm_sl;
 	uint8_t state; /* IBTA 14.2.5.6: 1 down, 2 init, 3 armed, 4 active */
 	uint8_t phys_state; /* 2 polling, 5 link up */
-	uint8_t mtu; /* of the neighbour, 1 to 5: 256 to 4,096 bytes; what packets may have */
+	uint8_t mtu; /* NeighborMTU, which limits packets: 1 to 5 for 256 to 4,096 bytes */
 	uint8_t mtu_max;
 	uint8_t link_width; /* active, encoded as in PortInfo: 1, 2, 4, 8 for 1x, 4x, 8x, 12x */
 	uint8_t link_speed; /* active: 1 SDR, 2 DDR, 4 QDR; the extended one is `link_speed_ext` */
@@ -156,13 +156,13 @@ struct attach_flow {
 	uint32_t lease; /* of the channel */
 	uint32_t slot; /* of the channel's incoming or outgoing flows */
 	uint32_t serial; /* of the flow, not 0 */
-	uint32_t port; /* of the channel's node: which sends, or receives */
+	uint32_t port; /* the port of the channel's node that sends or receives the frames */
 	uint32_t peer_lease; /* outgoing: the top byte of the QPNs that the flow leads to */
 	uint32_t frame_bytes_max;
 	uint16_t dlid;
 	uint16_t pkey;
 	uint8_t sl;
-	uint8_t vl; /* that the last switch gives the frames */
+	uint8_t vl; /* the lane on which the last switch sends the frames */
 	uint64_t lifetime_ns; /* outgoing: how long a full ring blocks the sender */
 };
 
@@ -220,8 +220,8 @@ struct attach_message {
 
 /* A MAD on its way between a client and the fabric. Its bytes follow, or are in a memfd. */
 struct attach_mad {
-	uint32_t agent; /* which sends, or receives */
-	uint32_t status; /* to the client: 0; ETIMEDOUT: its own request, without an answer */
+	uint32_t agent; /* the agent that sends or receives the MAD */
+	uint32_t status; /* to the client: 0; ETIMEDOUT: this is its own request, unanswered */
 	uint32_t timeout_ms; /* to the fabric; 0: do not wait for an answer */
 	uint32_t retries; /* to the fabric */
 	uint32_t mad_bytes;
@@ -246,14 +246,14 @@ struct attach_flow_out {
 	/* The flow's serial while it is open. The fabric alone writes it. */
 	alignas(64) _Atomic uint32_t serial;
 	/*
-	 * The client alone writes the rest. `released` is the serial of the last flow that the
-	 * client has given up.
+	 * The client alone writes the members from here on. `released` is the serial of the last
+	 * flow that the client has given up.
 	 */
 	alignas(64) _Atomic uint32_t released;
-	_Atomic uint64_t packets; /* all four: of all flows that this slot has had */
+	_Atomic uint64_t packets; /* all four counts: of all flows that this slot has had */
 	_Atomic uint64_t words; /* sent, in units of four bytes */
 	_Atomic uint64_t discards; /* the frame's lifetime has ended before the ring had room */
-	_Atomic uint64_t wait_us; /* the ring had no room */
+	_Atomic uint64_t wait_us; /* how long the ring had no room */
 };
 
 /* What a channel and the fabric share of an incoming flow. The fabric alone writes it. */
@@ -278,10 +278,10 @@ enum {
  * frame from its LRH to its ICRC, which its sender fills in. There is no VCRC. With one of the bits
  * ATTACH_RECORD_* in the number, the record is a frame that a queue pair of the client has refused.
  *
- * A reader that is about to sleep sets its `is_waiting`, looks at the ring once more, and then
- * polls its descriptor. A writer that finds `is_waiting` set clears it, and writes to the fabric's
- * eventfd or to the client's socket. Other channels have that socket, too. So a writer uses
- * flags that no other process can change: MSG_DONTWAIT and MSG_NOSIGNAL.
+ * A reader that is about to sleep sets its `is_..._waiting`, looks at the ring once more, and then
+ * polls its descriptor. A writer that finds the word set clears it, and writes to the fabric's
+ * eventfd or to the client's socket. The senders of flows have the client's socket, too, and may
+ * change its file status flags. So a writer passes MSG_DONTWAIT and MSG_NOSIGNAL with each write.
  */
 struct attach_frames {
 	alignas(64) _Atomic uint32_t is_fabric_waiting;
@@ -318,7 +318,7 @@ enum attach_event_type {
 	ATTACH_EVENT_SM_CHANGE,
 	ATTACH_EVENT_CLIENT_REREGISTER,
 	ATTACH_EVENT_GID_CHANGE,
-	/* The memfd of a flow comes along; with an outgoing one, what wakes its receiver. */
+	/* With a flow's memfd. FLOW_OUT also has the socket that wakes the receiver. */
 	ATTACH_EVENT_FLOW_IN,
 	ATTACH_EVENT_FLOW_OUT,
 };

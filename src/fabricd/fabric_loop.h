@@ -3,10 +3,10 @@
 #define URNIC_FABRICD_FABRIC_LOOP_H
 
 /*
- * The loop of a process of a fabric: the fabric's own (server), and the one by which other machines
- * join it (remote). The loop calls turns of its user. While frames flow, turns follow each other,
- * and few of them poll the descriptors. After 50 us without a frame the process sleeps until a
- * descriptor is ready. SIGINT and SIGTERM end the loop. A loop belongs to one thread.
+ * The loop of a fabric's process (server), and of the process by which other machines join the
+ * fabric (remote). The loop calls its user's turn(). While frames flow, it calls one turn after the
+ * other, and polls the descriptors in few of them. After 50 us without a frame the process sleeps
+ * until a descriptor is ready. SIGINT and SIGTERM end the loop. A loop belongs to one thread.
  */
 
 #include <stdbool.h>
@@ -15,14 +15,17 @@
 struct fabric_loop_user {
 	/* Pass frames without sleeping. Returns > 0 if there were frames, 0, or -errno. */
 	int (*turn)(void *context);
-	/* Call fabric_loop_poll() with a timeout, unless a frame has come. Returns 0 or -errno. */
+	/*
+	 * The user calls fabric_loop_poll() with a timeout, unless a frame has come. Returns 0 or
+	 * -errno.
+	 */
 	int (*sleep)(void *context);
 	/* A descriptor is ready. `tag` is that of fabric_loop_watch(). */
 	void (*ready)(void *context, void *tag, uint32_t events);
 	/* All ready descriptors of a poll have been reported. Returns 0 or -errno. */
 	int (*polled)(void *context);
 	void *context;
-	uint64_t *now_ns; /* the user's clock, which turns set, and fabric_loop_poll() */
+	uint64_t *now_ns; /* the user's clock; turn() and fabric_loop_poll() set it */
 };
 
 struct fabric_loop {
@@ -53,7 +56,7 @@ int fabric_loop_watch(int epoll, int operation, int fd, uint32_t events, void *t
 /* Wait for descriptors, call ready() for each, and polled(). Returns 0 or -errno. */
 int fabric_loop_poll(struct fabric_loop *loop, int timeout_ms);
 
-/* Call in each turn: polls the descriptors in one turn of 32. Returns 0 or -errno. */
+/* For each turn: polls the descriptors once in 32 calls. Returns 0 or -errno. */
 int fabric_loop_poll_rarely(struct fabric_loop *loop);
 
 /* Run until a signal arrives. Returns 0, or the -errno of a turn, a sleep or a poll. */
@@ -61,7 +64,8 @@ int fabric_loop_run(struct fabric_loop *loop);
 
 /*
  * A listening socket of a loop. When the process has no descriptor or memory for another
- * connection, the socket rests for 100 ms: epoll would report the waiting connection without end.
+ * connection, the loop does not watch the socket for 100 ms, since epoll would report the waiting
+ * connection in each poll.
  */
 struct fabric_listener {
 	int fd;
@@ -70,9 +74,9 @@ struct fabric_listener {
 
 /* The tag of its events is `listener`. Returns 0 or -errno. */
 int fabric_listener_watch(struct fabric_loop *loop, struct fabric_listener *listener);
-/* accept() has failed with this errno: rest, if a descriptor or memory is missing. */
+/* accept() has failed with this errno. Let the socket rest if a descriptor or memory is missing. */
 void fabric_listener_failed(struct fabric_loop *loop, struct fabric_listener *listener, int error);
-/* Go on when the rest is over. */
+/* Watch the socket again when its rest is over. */
 void fabric_listener_go_on(struct fabric_loop *loop, struct fabric_listener *listener);
 
 #endif

@@ -19,7 +19,7 @@ enum { CONNECT_WAIT_MS = 5000 };
 
 /* --- questions and answers --- */
 
-/* `descriptor` goes along; -1: none. */
+/* Send a message with a descriptor. -1: without one. */
 static int message_send(int socket, struct attach_message *message, int descriptor)
 {
 	struct iovec piece = {message, sizeof(*message)};

@@ -10,9 +10,9 @@
  * the connection ends the channels, and the fabric forgets what they had: leases, agents, claims,
  * joins.
  *
- * Threads: calls on a connection wait for the fabric's answer and exclude each other by the
- * connection's lock. A channel of frames has one sender and one receiver at a time, which need no
- * lock. Any number of threads may send MADs; one at a time may receive from a socket.
+ * Threads: a call on a connection waits for the fabric's answer, with the connection's lock held.
+ * A channel of frames has one sender and one receiver at a time, which need no lock. Any number of
+ * threads may send MADs; one at a time may receive from a socket.
  *
  * In the child of a fork a connection is the parent's. fabric_client_forget() frees the child's
  * copy without a message to the fabric.
@@ -83,10 +83,10 @@ int fabric_flow_ready(struct fabric_client *client, const struct attach_flow *fl
 	URNIC_EXPORT_AS(fabric_flow_ready);
 
 /*
- * hold(): this process needs the port's membership of a multicast group; the caller then joins the
- * group itself. release(): it no longer does. The fabric's process leaves the group for the port
- * when no process of the node needs the membership; the end of a process releases its holds. Two
- * holds need two releases. Return 0 or -errno.
+ * hold(): this process needs the port's membership of a multicast group. The caller then joins the
+ * group itself. release(): this process does not need the membership any more; two holds need two
+ * releases, and the end of a process releases all. When no process of the node needs the
+ * membership, the fabric's process leaves the group for the port. Return 0 or -errno.
  */
 int fabric_client_group_hold(struct fabric_client *client, uint32_t port, const struct gid *mgid,
 	uint8_t join_state) URNIC_EXPORT_AS(fabric_client_group_hold);
@@ -118,7 +118,7 @@ int fabric_frames_take_host(struct fabric_client *client, struct fabric_frames *
 void fabric_frames_close(struct fabric_frames *frames) URNIC_EXPORT_AS(fabric_frames_close);
 void fabric_frames_forget(struct fabric_frames *frames) URNIC_EXPORT_AS(fabric_frames_forget);
 
-/* 1 to ATTACH_LEASES - 1 */
+/* The channel's lease: 1 to ATTACH_LEASES - 1. */
 uint32_t fabric_frames_lease(const struct fabric_frames *frames)
 	URNIC_EXPORT_AS(fabric_frames_lease);
 
@@ -137,10 +137,10 @@ bool fabric_frames_report(struct fabric_frames *frames, uint32_t port, uint32_t 
 	const uint8_t *frame, uint32_t bytes) URNIC_EXPORT_AS(fabric_frames_report);
 
 /*
- * May the channel send frames of `bytes` bytes together, headers of records included, on every
- * route? No, while the fabric or a receiver is behind. fabric_frames_route_has_room(): may it on
- * one route? `flow` has the route's port, peer_lease, dlid, pkey and sl. Call it after
- * fabric_frames_has_room().
+ * fabric_frames_has_room(): may the channel send frames of `bytes` bytes in all, headers of records
+ * included, on every route? Not while the fabric or a receiver is behind.
+ * fabric_frames_route_has_room(): may the channel do so on one route? `flow` has the route's port,
+ * peer_lease, dlid, pkey and sl. Call it after fabric_frames_has_room().
  */
 bool fabric_frames_route_has_room(struct fabric_frames *frames, const struct attach_flow *flow,
 	uint32_t bytes) URNIC_EXPORT_AS(fabric_frames_route_has_room);
@@ -172,7 +172,7 @@ void fabric_frames_wait_end(struct fabric_frames *frames) URNIC_EXPORT_AS(fabric
 /* A descriptor that becomes readable after fabric_frames_wait_begin(). The channel owns it. */
 int fabric_frames_fd(const struct fabric_frames *frames) URNIC_EXPORT_AS(fabric_frames_fd);
 
-/* Make it readable. */
+/* Make the descriptor fabric_frames_fd() readable. */
 void fabric_frames_kick(struct fabric_frames *frames) URNIC_EXPORT_AS(fabric_frames_kick);
 
 /*
@@ -247,9 +247,9 @@ int fabric_mads_send(int socket, struct attach_mad *mad, const uint8_t *bytes)
  *
  * `bytes`  Room for `room` bytes.
  *
- * Returns 0; -EAGAIN: there is none; -ENOSPC: it is longer than `room`, so it stays, with its
- * length in ret_mad->mad_bytes; -EIO: the fabric's process has ended; or another -errno. Only one
- * thread at a time may receive from a socket.
+ * Returns 0; -EAGAIN: there is none; -ENOSPC: the MAD is longer than `room`, and stays in the
+ * socket, with its length in ret_mad->mad_bytes; -EIO: the fabric's process has ended; or another
+ * -errno. Only one thread at a time may receive from a socket.
  */
 int fabric_mads_receive(int socket, struct attach_mad *ret_mad, uint8_t *bytes, uint32_t room)
 	URNIC_EXPORT_AS(fabric_mads_receive);

@@ -22,9 +22,9 @@
 enum {
 	BTH_PKEY = 2,
 	BTH_QPN = 5,
-	/* How many frames of one flow are taken before the next flow's turn. */
+	/* How many frames of one flow the receiver takes before the next flow's turn. */
 	FRAMES_PER_TURN = 16,
-	/* Of a long message, the receiver sees this many bytes before the rest is sent. */
+	/* The sender publishes its frames after this many bytes, so that the receiver can begin. */
 	STAGED_BYTES_MAX = 16384,
 };
 
@@ -61,7 +61,7 @@ void fabric_flow_close(struct fabric_flow *flow)
 	free(flow);
 }
 
-/* Make the flow that an event describes. Takes what it needs of `fds`. */
+/* Make the flow that an event describes, and take the descriptors that it needs from `fds`. */
 static struct fabric_flow *flow_open(const struct attach_event *event, struct passed_fds *fds)
 {
 	const bool is_outgoing = event->type == ATTACH_EVENT_FLOW_OUT;
@@ -117,7 +117,7 @@ int fabric_flow_ready(struct fabric_client *client, const struct attach_flow *fl
 
 /* --- the flows of a channel --- */
 
-/* The end of the frames that were sent. */
+/* The position in the ring behind the last frame that the sender has written. */
 static uint64_t flow_position(const struct fabric_flow *flow)
 {
 	return flow->has_staged
@@ -159,7 +159,7 @@ void flow_list_clear(struct flow_list *list)
 
 /* --- sending --- */
 
-/* What chooses the flow of a frame. */
+/* The fields of a frame that choose its flow. */
 struct frame_key {
 	uint16_t dlid;
 	uint16_t pkey;
@@ -267,7 +267,7 @@ enum flow_result flow_list_send(struct flow_list *list, struct attach_frames *sh
 	return FLOW_NONE;
 }
 
-/* The flow is closed: give it up, after its last frames. */
+/* The fabric has closed the flow: publish its last frames, and release it. */
 static void flow_release(struct flow_list *list, struct attach_frames *shared, uint32_t index)
 {
 	const struct attach_flow *about = &list->flows[index]->about;
@@ -279,9 +279,9 @@ static void flow_release(struct flow_list *list, struct attach_frames *shared, u
 }
 
 /*
- * Has the flow room for `bytes` bytes? A flow whose ring stays full for the lifetime of a frame
- * (IBTA 18.2.5.4, HOQLife) no longer makes the sender wait: its frames are dropped until the
- * receiver goes on.
+ * May the sender put `bytes` bytes into the flow? It may if the ring has room, or has been full for
+ * the lifetime of a frame (IBTA 18.2.5.4, HOQLife). In the second case the frames are dropped until
+ * the receiver goes on.
  */
 static bool flow_has_room(struct attach_flow_out *out, struct fabric_flow *flow, uint32_t bytes)
 {
@@ -322,7 +322,7 @@ bool flow_list_has_room(struct flow_list *list, struct attach_frames *shared, ui
 
 		if (atomic_load_explicit(&out->serial, memory_order_acquire) !=
 			flow->about.serial) {
-			flow_release(list, shared, i); /* puts another one into its place */
+			flow_release(list, shared, i); /* moves another flow to index i */
 			continue;
 		}
 		if (!flow->is_active)
@@ -379,8 +379,8 @@ void flow_list_flush(struct flow_list *list)
 /* --- receiving --- */
 
 /*
- * The sender may be hostile: is this a frame that the subnet would have brought here? It is if the
- * fields that the route depends on are the flow's.
+ * Would the subnet have brought this frame here? It would if the fields that choose the route are
+ * those of the flow. The sender may be hostile.
  */
 static bool is_frame_of(const struct fabric_flow *flow, const uint8_t *frame, uint32_t bytes)
 {

@@ -24,10 +24,10 @@ struct fabric_flow {
 	/* Outgoing: the ring has frames that the receiver does not see, which end at `staged`. */
 	bool has_staged;
 	uint64_t staged;
-	int wake; /* outgoing: wakes the receiver; -1 */
-	bool has_room; /* outgoing: when flow_list_has_room() looked last */
-	uint64_t blocked_at_ns; /* since when there is no room; 0: there is */
-	bool is_ending; /* incoming: the receiver takes `left` bytes yet */
+	int wake; /* outgoing: the socket that wakes the receiver; incoming: -1 */
+	bool has_room; /* outgoing: what the last flow_list_has_room() found */
+	uint64_t blocked_at_ns; /* since when the ring has no room; 0: it has room */
+	bool is_ending; /* incoming: the receiver takes `left` bytes more */
 	uint32_t left;
 	struct attach_flow_ring *shared;
 };
@@ -36,7 +36,7 @@ struct fabric_flow {
 struct flow_list {
 	uint32_t count;
 	uint32_t next; /* index of the flow from which the receiver takes the next frame */
-	uint32_t taken; /* frames that it has taken from this flow in this turn */
+	uint32_t taken; /* frames that the receiver has taken from flow `next` in this turn */
 	struct fabric_flow *flows[ATTACH_FLOWS_MAX];
 };
 
@@ -51,15 +51,15 @@ void flow_list_add(struct flow_list *list, struct fabric_flow *flow);
 void flow_list_clear(struct flow_list *list);
 
 /*
- * Send a frame. Its receiver sees it after the next flow_list_publish() at the latest. An
- * acknowledgement and the answer that follows it so become visible together: a program that polls
- * gets its completion with the answer, and need not poll again for that.
+ * Send a frame. Its receiver sees it after the next flow_list_publish() at the latest. So an
+ * acknowledgement and the program's answer behind it become visible together: the peer's program
+ * finds its completion and the answer in one poll.
  */
 enum flow_result flow_list_send(struct flow_list *list, struct attach_frames *shared, uint32_t port,
 	const struct record_piece *pieces, uint32_t count);
 /*
- * May the sender go on, on every route? It may when each flow has room for `bytes` bytes, or has
- * been full for the lifetime of a frame, after which its frames are dropped.
+ * May the sender go on, on every route? It may if each flow has room for `bytes` bytes, or has been
+ * full for the lifetime of a frame. Frames of such a full flow are dropped.
  */
 bool flow_list_has_room(struct flow_list *list, struct attach_frames *shared, uint32_t bytes);
 /*
@@ -78,7 +78,7 @@ void flow_list_flush(struct flow_list *list);
 
 /* Does a frame wait? The next flow_list_receive() takes it. */
 bool flow_list_has_frame(struct flow_list *list, const struct attach_frames *shared);
-/* Take the frame. Returns its length; -EPROTO: it is not one that the flow may carry. */
+/* Take the frame. Returns its length; -EPROTO: the flow may not carry such a frame. */
 int flow_list_receive(struct flow_list *list, uint8_t *to, uint32_t *ret_port);
 /* Tell the senders whether the receiver is about to sleep. */
 void flow_list_wait(struct flow_list *list, bool is_waiting);

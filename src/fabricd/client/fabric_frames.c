@@ -14,7 +14,7 @@
 
 enum { PIECES_MAX = 8 };
 
-/* `message` is the request; it becomes the answer. */
+/* Open a channel. `message` is the request; the answer replaces it. */
 static int frames_open(struct fabric_client *client, struct attach_message *message,
 	struct fabric_frames **ret_frames)
 {
@@ -146,7 +146,7 @@ void fabric_frames_flush(struct fabric_frames *frames)
 	flow_list_publish(&frames->out);
 	/* Pairs with the fence between a reader's `is_waiting` and its look at the ring. */
 	atomic_thread_fence(memory_order_seq_cst);
-	/* Frames of flows do not concern the fabric's process, and a wake-up takes microseconds. */
+	/* Frames of flows need no wake-up of the fabric's process, which takes microseconds. */
 	if (frames->has_put) {
 		frames->has_put = false;
 		fabric_wake(frames);
@@ -157,7 +157,7 @@ void fabric_frames_flush(struct fabric_frames *frames)
 void fabric_frames_add(struct fabric_frames *frames, struct fabric_flow *flow)
 {
 	flow_list_add(flow->is_outgoing ? &frames->out : &frames->in, flow);
-	/* The ring is empty: its sender does not have it before fabric_flow_ready(). */
+	/* The ring is empty: the fabric gives it to the sender after fabric_flow_ready(). */
 	if (!flow->is_outgoing)
 		flow_list_wait(&frames->in, frames->is_waiting);
 }
@@ -171,7 +171,7 @@ void fabric_frames_kick(struct fabric_frames *frames)
 
 int fabric_frames_receive(struct fabric_frames *frames, uint8_t *to, uint32_t *ret_port)
 {
-	/* Look at the flows first: what the fabric has passed on before is older. */
+	/* Look at the flows before the ring: a frame that is in the ring afterwards is older. */
 	const bool has_frame = flow_list_has_frame(&frames->in, frames->shared);
 	int bytes = record_ring_take(&frames->shared->to_client, to);
 

@@ -50,7 +50,7 @@ int fabric_mads_send(int socket, struct attach_mad *mad, const uint8_t *bytes)
 	return attach_mad_send(socket, mad, bytes, 0);
 }
 
-/* The length of the oldest MAD, which stays. */
+/* Read the length of the oldest MAD, which stays in the socket. */
 static int mad_peek(int socket, struct attach_mad *ret_mad)
 {
 	struct iovec piece = {ret_mad, sizeof(*ret_mad)};

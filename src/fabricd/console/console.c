@@ -38,7 +38,7 @@ struct console {
 	struct fabric_server *server;
 	FILE *out;
 	char *why;
-	unsigned word_count; /* behind the command's own */
+	unsigned word_count; /* words behind the command's name */
 	char *words[WORDS_MAX];
 };
 
@@ -62,7 +62,7 @@ __attribute__((format(printf, 3, 4))) static int console_refuse(
 
 /* --- words --- */
 
-/* Split off the next word; quotation marks hold blanks together, and stay. */
+/* Split off the next word. Blanks in quotation marks belong to the word, and so do the marks. */
 static char *word_next(char **text)
 {
 	char *word = *text + strspn(*text, " \t");
@@ -323,7 +323,7 @@ static int command_dump(struct console *console)
 	return 0;
 }
 
-/* The port that has the LID; false: none has it. */
+/* Find the port that has the LID. Returns false if none has it. */
 static bool lid_find(const struct console *console, uint32_t lid, struct place_of_node *ret_place)
 {
 	const struct subnet *subnet = console->server->subnet;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What `explain` finds of ports, paths and loops as JSON (docs/schema/fabric-explain.json). */
+/* What `explain` finds about ports, paths and loops, as JSON (docs/schema/fabric-explain.json). */
 #include <stdio.h>
 
 #include "base/arith.h"

@@ -20,7 +20,7 @@ const char *console_speed_name(enum topology_speed speed);
 
 enum { CONSOLE_GROUPS_MAX = 16 };
 
-/* Paths between hosts that end at one place for one reason, and the first of them. */
+/* Paths between hosts that end at one place for one reason. `node` and `port` are of the first. */
 struct console_group {
 	enum subnet_route_end end;
 	uint32_t node;
@@ -37,17 +37,17 @@ struct console_paths {
 	uint32_t unknown; /* those of which the subnet administrator has no record */
 	uint16_t levels; /* the service levels of all, a bit for each */
 	uint32_t group_count;
-	struct console_group groups[CONSOLE_GROUPS_MAX]; /* of unreached ones */
+	struct console_group groups[CONSOLE_GROUPS_MAX]; /* of the unreached paths */
 };
 
-/* Look up all paths. Service levels are known (service_levels_ask()). */
+/* Look up all paths. The server knows the service levels (service_levels_ask()). */
 void console_paths_try(const struct fabric_server *server, struct console_paths *ret_paths);
 /* A P_Key by which the first port may reach the second one; else the first port's own. */
 uint16_t console_pkey_choose(
 	const struct subnet_port_view *from, const struct subnet_port_view *to);
-/* The lowest one of some service levels; 0: there is none. */
+/* The lowest service level of which `levels` has the bit; 0: it has none. */
 uint8_t console_level_lowest(uint16_t levels);
-/* Where a route ends that does not arrive: at the port that would have sent, or received. */
+/* Where a route ends that does not arrive: the port that should send or receive the packet. */
 void console_end_place(const struct subnet_route *route, uint32_t *ret_node, uint32_t *ret_port);
 
 /* --- console_explain.c --- */
@@ -59,21 +59,21 @@ enum { CONSOLE_SL_OF_PATH = 16 };
 
 /*
  * Print which ports and paths do not work, credit loops, drops and slow ports, with the reasons.
- * Service levels are known (service_levels_ask()).
+ * The server knows the service levels (service_levels_ask()).
  */
 void console_explain(const struct fabric_server *server, FILE *out);
 /*
  * Print the path of packets from a host's port to another one's, and where and why it ends.
  *
- * `sl`  The packets' service level; CONSOLE_SL_OF_PATH: the one that the path has. Then service
- *       levels are known.
+ * `sl`  The packets' service level. CONSOLE_SL_OF_PATH: that of the path, if the server knows the
+ *       service levels.
  */
 void console_explain_path(const struct fabric_server *server, uint32_t from, uint32_t from_port,
 	uint32_t to, uint32_t to_port, uint32_t sl, FILE *out);
 
 /* --- console_explain_json.c --- */
 
-/* Print what console_explain() does, without counters. Service levels are known. */
+/* Print what console_explain() prints, without counters. The server knows the service levels. */
 void console_explain_json(const struct fabric_server *server, FILE *out);
 
 /* --- console_json.c --- */
@@ -86,8 +86,8 @@ void console_json_print(const struct fabric_server *server, FILE *out);
 /* --- console_scenario.c --- */
 
 /*
- * Print the subnet as a scenario of `urnic sim` (docs/fabric.md). Service levels are known. Returns
- * 0, or -ENOMEM.
+ * Print the subnet as a scenario of `urnic sim` (docs/fabric.md). The server knows the service
+ * levels. Returns 0, or -ENOMEM.
  */
 int console_scenario_print(const struct fabric_server *server, FILE *out);
 

@@ -15,7 +15,7 @@
 enum {
 	NO_NUMBER = UINT32_MAX,
 	SL_COUNT = 16,
-	VL_DISCARDS = 15, /* the lane of service levels that have none */
+	VL_DISCARDS = 15, /* an SL that is mapped to this lane carries no data */
 	PORTS_MAX = 256, /* of a node, port 0 included */
 	MESSAGE_BYTES = 1000000,
 	/* Two packets of 4,096 bytes. With more room, a loop deadlocks later, or not at all. */
@@ -29,7 +29,7 @@ struct scenario {
 	uint32_t (*cables)[PORTS_MAX]; /* by node and port: the cable's number; NO_NUMBER: none */
 	uint32_t host_count;
 	uint32_t switch_count;
-	uint32_t vls_code; /* the most lanes of a port, as OperationalVLs has them */
+	uint32_t vls_code; /* the largest OperationalVLs of a port */
 	uint32_t mtu_code; /* the shortest MTU of a host */
 	double host_gbps; /* of the first cable of a kind; 0: there is none */
 	double switch_gbps;
@@ -55,7 +55,7 @@ static bool host_is_there(const struct scenario *scenario, const struct server_p
 		scenario->switches[view.peer_node] != NO_NUMBER;
 }
 
-/* The next port of a host that is one of the scenario. Start with NULL. */
+/* The next port of a host that becomes a host of the scenario. Start with NULL. */
 static const struct server_port *host_next(
 	const struct scenario *scenario, const struct server_port *port)
 {
@@ -124,7 +124,7 @@ static void cable_print(struct scenario *scenario, uint32_t number, const char *
 	scenario->cables[view->peer_node][view->peer_port] = number;
 }
 
-/* Hosts first, so that each has the number of its cable. */
+/* Print the cables of hosts first, so that host N has cable N. */
 static void cables_print(struct scenario *scenario)
 {
 	const struct server_port *port = NULL;
@@ -152,7 +152,7 @@ static void cables_print(struct scenario *scenario)
 
 /* --- tables --- */
 
-/* A switch's row: the cable to each host, or null. */
+/* Print a switch's row: for each host the cable that leads to it, or null. */
 static void forwarding_row_print(const struct scenario *scenario, uint32_t node)
 {
 	const struct server_port *to = NULL;
@@ -223,7 +223,10 @@ static void lanes_text_print(const struct scenario *scenario, const uint8_t lane
 	fputc('"', scenario->out);
 }
 
-/* Of a host, `from` is NO_NUMBER. Prints nothing for the lanes of the first host. */
+/*
+ * Print a node's map of SLs to lanes, unless it equals that of the first host. For a host, `from`
+ * is NO_NUMBER.
+ */
 static void lanes_row_print(const struct scenario *scenario, const uint8_t lanes[SL_COUNT],
 	const char *kind, uint32_t number, uint32_t from, uint32_t to, const char **separator)
 {

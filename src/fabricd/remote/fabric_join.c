@@ -18,7 +18,7 @@ enum {
 
 /* --- the first join --- */
 
-/* Until the listener has answered. Returns 0 or -errno. */
+/* Wait until the listener has answered. Returns 0 or -errno. */
 static int welcome_await(struct fabric_join *join)
 {
 	const uint64_t until_ns = clock_now_ns() + PATIENCE_MS * 1000000ull;
@@ -36,7 +36,7 @@ static int welcome_await(struct fabric_join *join)
 	return join->state == JOIN_MEMBER ? 0 : -ECONNREFUSED;
 }
 
-/* The hosts, without cables: the cables are at the listener's end. */
+/* Make a topology of the hosts alone: their cables are in the listener's fabric. */
 static struct subnet_topology *topology_make(const struct fabric_join *join)
 {
 	struct subnet_topology *topology = calloc(1, sizeof(*topology));

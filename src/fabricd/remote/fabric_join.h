@@ -4,8 +4,8 @@
 
 /*
  * The process of a machine that has joined the fabric of another one (fabric_listen.h). It serves
- * programs as the fabric's own process does: it is a struct fabric_server that has some of the
- * fabric's hosts, and whose uplink leads to the listener.
+ * programs as the fabric's own process does, by a struct fabric_server with some of the fabric's
+ * hosts. The server's uplink leads to the listener.
  *
  * When the connection is lost, the ports of its hosts go down, and programs keep what they have.
  * The process tries to join again once a second.

@@ -20,8 +20,8 @@ enum join_state {
 };
 
 struct join_port {
-	struct attach_port info; /* what the fabric has said last; down while it is lost */
-	bool is_shown; /* since the welcome */
+	struct attach_port info; /* what the listener said last; down while it is lost */
+	bool is_shown; /* the listener has sent the attributes since its welcome */
 	bool has_issm; /* processes have its IsSM file open */
 };
 
@@ -33,19 +33,19 @@ struct join_host {
 struct fabric_join {
 	const struct fabric_join_settings *settings;
 	enum join_state state;
-	bool is_refused; /* the first join; `why` says why */
+	bool is_refused; /* the first join failed for good; `why` has the reason */
 	bool is_stale; /* the fabric has other hosts of these names: the process ends */
-	char why[ATTACH_TEXT_BYTES]; /* of the last failure */
-	char printed[ATTACH_TEXT_BYTES]; /* of the failures to join again, the last one; "": none */
+	char why[ATTACH_TEXT_BYTES]; /* the last failure */
+	char printed[ATTACH_TEXT_BYTES]; /* the last printed failure to join again; "": none */
 	int epoll; /* of the uplink's descriptors */
 	int timer; /* ends the server's sleep at `tick_ns` */
-	bool is_watched; /* the control socket has EPOLLOUT */
+	bool is_watched; /* epoll watches the control socket for EPOLLOUT, too */
 	uint64_t now_ns;
-	uint64_t tick_ns; /* when to look at the clock's business again */
-	uint64_t retry_ns;
-	uint64_t begun_ns;
-	uint64_t heard_ns;
-	uint64_t alive_ns; /* when to say that this end is alive */
+	uint64_t tick_ns; /* when clock_run() is due again */
+	uint64_t retry_ns; /* APART: when to try again */
+	uint64_t begun_ns; /* when this attempt to join began */
+	uint64_t heard_ns; /* when the last message came */
+	uint64_t alive_ns; /* when to send the next REMOTE_ALIVE */
 	struct remote_control control;
 	struct remote_datagrams datagrams;
 	struct fabric_uplink uplink;
@@ -61,7 +61,7 @@ int uplink_open(struct fabric_join *join, const struct fabric_join_settings *set
 void uplink_close(struct fabric_join *join);
 /* Returns the number of frames, or -errno when the process has to end, with a sentence in `why`. */
 int uplink_run(void *context);
-/* Let the server have what the fabric has said about the ports. */
+/* Pass the attributes of all ports, as the listener sent them, to the server. */
 void uplink_show_ports(struct fabric_join *join);
 
 #endif

@@ -17,7 +17,7 @@ enum {
 
 /* --- connections --- */
 
-/* With too many connections of strangers, the oldest one makes room for the next. */
+/* End the oldest connection that has not joined, to make room for another one. */
 static void stranger_end(struct fabric_listen *listen)
 {
 	struct machine *oldest = NULL;
@@ -63,7 +63,7 @@ static void listen_ready(void *context, void *tag, uint32_t events)
 	(void)events;
 	if (tag == &listen->listener)
 		machine_accept(listen);
-	/* Others only end the sleep: each poll serves all machines. */
+	/* Other descriptors only end the sleep: each poll serves all machines. */
 }
 
 static int machines_serve(void *context)

@@ -3,9 +3,10 @@
 #define URNIC_FABRICD_REMOTE_FABRIC_LISTEN_H
 
 /*
- * The process beside the one of a fabric by which other machines join it. For each of a machine's
- * hosts it is a client of the fabric that has taken the host (ATTACH_HOST_TAKE), and passes frames
- * between this client's channel and the machine. One thread serves all machines.
+ * The process by which other machines join a fabric. It runs beside the fabric's own process. For
+ * each of a machine's hosts it is a client of the fabric that has taken the host
+ * (ATTACH_HOST_TAKE), and passes frames between this client's channel and the machine. One thread
+ * serves all machines.
  */
 
 #include "fabricd/attach_protocol.h"

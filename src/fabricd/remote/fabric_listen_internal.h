@@ -19,13 +19,13 @@ enum {
 	STRANGERS_MAX = 16, /* connections that have not joined */
 	STRANGER_NS_MAX = 5000000000,
 	FRAMES_PER_TURN = 64, /* frames of one host, or messages of one machine */
-	WAITING_BYTES_MAX = 1 << 20, /* of one host: as many as its channel has room for */
+	WAITING_BYTES_MAX = 1 << 20, /* of one host; its channel has room for as many */
 };
 
 struct machine_port {
-	struct attach_port told; /* what the machine knows */
+	struct attach_port told; /* the attributes that the machine got last */
 	bool is_told;
-	int issm; /* the IsSM file, while processes there have theirs open; -1 */
+	int issm; /* the IsSM file, open while processes of the machine have theirs open; -1 */
 };
 
 /* A data frame that waits for the machine to have room. */
@@ -36,7 +36,7 @@ struct waiting_frame {
 	uint8_t bytes[];
 };
 
-/* A host that the machine is. */
+/* A host of the fabric that the machine has taken. */
 struct machine_host {
 	struct machine *machine;
 	uint16_t index;
@@ -45,7 +45,10 @@ struct machine_host {
 	int events;
 	uint32_t port_count;
 	struct machine_port *ports;
-	/* Data frames of the channel, so that management datagrams behind them need not wait. */
+	/*
+	 * Data frames that were taken from the channel, so that the management datagrams behind
+	 * them need not wait.
+	 */
 	struct list waiting;
 	uint32_t waiting_bytes;
 };
@@ -58,13 +61,13 @@ struct machine {
 	uint32_t watched; /* events of the control socket */
 	bool has_joined;
 	bool has_more; /* control.in may hold whole messages, for which epoll reports nothing */
-	bool is_refused; /* ends when the refusal is sent */
+	bool is_refused; /* the connection ends when the refusal is sent */
 	uint64_t mads_dropped; /* the machine did not take them */
-	int error; /* a message could not be sent: the machine ends; 0 */
+	int error; /* -errno of a message that could not be sent, which ends the machine; 0: none */
 	char address[REMOTE_ADDRESS_TEXT_BYTES];
 	uint64_t begun_ns;
 	uint64_t heard_ns;
-	uint64_t tell_ns; /* when to tell it again what its ports are */
+	uint64_t tell_ns; /* when to call machine_hosts_tell() again */
 	uint32_t host_count;
 	uint32_t host_first; /* the host whose frames machine_hosts_frames() takes first */
 	struct machine_host *hosts;
@@ -87,13 +90,13 @@ struct fabric_listen {
 
 /* A connection was accepted. Takes the descriptor over. */
 void machine_begin(struct fabric_listen *listen, int fd, const struct remote_address *peer);
-/* The end of a machine: its hosts' cables are cut. `why` is for the log. */
+/* End a machine. The fabric cuts the cables of its hosts. `why` is for the log. */
 void machine_end(struct machine *machine, const char *why);
 /* The control socket is ready. Returns false when the machine has ended. */
 bool machine_serve(struct machine *machine);
 /* Pass frames in both directions. Returns their number. */
 uint32_t machine_frames_run(struct machine *machine);
-/* What is due by the clock. Returns false when the machine has ended. */
+/* Do what is due at the present time. Returns false when the machine has ended. */
 bool machine_advance(struct machine *machine);
 /* Before the listener sleeps: returns false when a frame waits. */
 bool machine_wait_begin(struct machine *machine);
@@ -111,14 +114,14 @@ void machine_hosts_return(struct machine *machine);
 void machine_welcome(struct machine *machine, uint16_t window);
 /* Pass on the events of a host's ports. */
 void machine_host_events(struct machine_host *host);
-/* Tell the machine what its ports are, if that has changed, and their counters. */
+/* Send the machine the counters of its ports, and the attributes of those that have changed. */
 void machine_hosts_tell(struct machine *machine);
 /*
- * Take what waits in the hosts' channels: data frames as far as the machine has room, or the host
- * for waiting ones; management datagrams at once.
+ * Take what waits in the hosts' channels. Management datagrams are sent at once. Data frames are
+ * sent while the machine has room, and then wait in the host's `waiting` while that has room.
  */
 uint32_t machine_hosts_frames(struct machine *machine);
-/* May the next call take nothing from the host's channel? */
+/* Has neither the machine nor `waiting` room for a frame of the host's channel? */
 bool machine_host_is_full(const struct machine_host *host);
 /* A frame from the machine. */
 void machine_host_send(struct machine *machine, const struct remote_frame *frame);

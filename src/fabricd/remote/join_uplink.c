@@ -49,7 +49,7 @@ static void port_event(
 		fabric_server_event(join->server, host, number, type);
 }
 
-/* Without the listener, no cable is plugged in. */
+/* Without the listener all ports are down, as if their cables were unplugged. */
 static void ports_down(struct fabric_join *join)
 {
 	for (uint32_t i = 0; i < join->host_count; i++) {
@@ -79,7 +79,7 @@ static struct join_port *port_find(struct fabric_join *join, const struct remote
 
 /* --- losing the listener --- */
 
-/* An attempt to join again has failed. The same sentence is not printed twice. */
+/* An attempt to join again has failed: print why, unless the last line printed says the same. */
 static void failure_print(struct fabric_join *join)
 {
 	if (!join->server || join->is_stale || strcmp(join->printed, join->why) == 0)
@@ -131,7 +131,7 @@ static const char *loss_text(int error)
 
 /* --- joining --- */
 
-/* The control socket has EPOLLOUT while something waits to be sent. */
+/* Watch the control socket for EPOLLOUT while something waits to be sent. */
 static void control_watch(struct fabric_join *join)
 {
 	const bool has_more = !remote_control_is_flushed(&join->control);
@@ -239,7 +239,7 @@ static void fact_send(struct fabric_join *join, enum remote_message_type type,
 	remote_control_send(&join->control, type, &join->writer);
 }
 
-/* What the listener has to know of this machine's processes. */
+/* Tell the listener for which ports processes of this machine have the IsSM file open. */
 static void issm_send_all(struct fabric_join *join)
 {
 	for (uint16_t i = 0; i < join->host_count; i++) {
@@ -281,7 +281,7 @@ static int welcome_take(struct fabric_join *join, const struct remote_message *m
 	return 0;
 }
 
-/* All ports have been shown once: programs can use them. */
+/* When the listener has sent the attributes of all ports, programs can use them: be a member. */
 static void membership_begin(struct fabric_join *join)
 {
 	for (uint32_t i = 0; i < join->host_count; i++)
@@ -305,7 +305,7 @@ static int refusal_take(struct fabric_join *join, const struct remote_message *m
 
 	if (join->state != JOIN_ASKING || !remote_refusal_decode(message, &error, why))
 		return -EBADMSG;
-	/* A host is busy until the listener has noticed that its machine is gone. */
+	/* EBUSY may end: the listener may not have noticed yet that the host's machine has gone. */
 	join->is_refused = !join->server && error != EBUSY;
 	join_lose(join, why);
 	return 0;
@@ -396,7 +396,10 @@ static int message_handle(struct fabric_join *join, const struct remote_message 
 	}
 }
 
-/* Without a listener at the address the first join goes on trying, but not with another answer. */
+/*
+ * The connection has failed. The first join tries again if nothing listens at the address, but not
+ * if the listener refuses this end.
+ */
 static void connection_fail(struct fabric_join *join, int error)
 {
 	join->is_refused = !join->server &&
@@ -490,7 +493,7 @@ static void uplink_set_issm(void *context, uint32_t node, uint32_t port, bool is
 
 /* --- the clock --- */
 
-/* The timer expires once, and not before `tick_ns`: the server does not sleep while it has. */
+/* Set the timer to `tick_ns`. It expires once, and keeps the server awake until it is set again. */
 static int timer_arm(struct fabric_join *join)
 {
 	const struct itimerspec tick = {.it_value.tv_nsec = TICK_NS};

@@ -102,7 +102,7 @@ static int datagrams_open(struct machine *machine, const struct remote_join *joi
 	struct remote_datagrams *datagrams = &machine->datagrams;
 	const int control = machine->control.fd;
 	const struct remote_address *own = machine->listen->settings->address;
-	/* sin_port and sin6_port are at one place. */
+	/* sin_port and sin6_port have the same offset. */
 	const uint16_t port = ntohs(((const struct sockaddr_in *)&own->socket)->sin_port);
 	int rc;
 
@@ -112,7 +112,7 @@ static int datagrams_open(struct machine *machine, const struct remote_join *joi
 	rc = datagram_socket_connect(datagrams->fd, control, join->udp_port);
 	if (rc)
 		return rc;
-	/* Not 0, and not that of an earlier connection from the same port. */
+	/* The session has to differ from that of an earlier connection from the same port. */
 	if (getrandom(&datagrams->session, sizeof(datagrams->session), 0) !=
 		sizeof(datagrams->session))
 		datagrams->session = ++machine->listen->session_last;
@@ -310,7 +310,7 @@ bool machine_wait_begin(struct machine *machine)
 	if (machine->has_more)
 		return false;
 	for (uint32_t i = 0; machine->has_joined && i < machine->host_count; i++)
-		/* Frames that wait for credits do so asleep. */
+		/* A full host's frames wait for credits, for which the listener may sleep. */
 		is_idle &= fabric_frames_wait_begin(machine->hosts[i].channel) ||
 			machine_host_is_full(&machine->hosts[i]);
 	return is_idle;

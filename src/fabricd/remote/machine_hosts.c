@@ -44,7 +44,7 @@ static int host_ports_make(struct machine_host *host)
 	return host->ports ? 0 : -ENOMEM;
 }
 
-/* The events come first, so that none is missed. */
+/* Take a host. Open its events before its channel, so that no event is missed. */
 static int host_take(struct machine_host *host, const char *name, char why[ATTACH_TEXT_BYTES])
 {
 	char place[2 * ATTACH_NAME_BYTES];
@@ -179,7 +179,7 @@ void machine_host_events(struct machine_host *host)
 		if (event.port == 0 || event.port > host->port_count ||
 			event.type >= ATTACH_EVENT_FLOW_IN)
 			continue;
-		/* The machine knows what the port is before it hears that it has changed. */
+		/* Send the port's attributes before the event that reports their change. */
 		port_tell(host, event.port);
 		remote_fact_encode(&machine->writer, &place, (uint8_t)event.type);
 		machine_send(machine, REMOTE_EVENT, &machine->writer);
@@ -244,7 +244,7 @@ static void data_send(
 	datagram_send(&host->machine->datagrams, &frame);
 }
 
-/* Without memory the frame is lost, as on a network. */
+/* Let a data frame wait. Without memory it is lost, as on a network. */
 static void data_wait(
 	struct machine_host *host, uint32_t port, const uint8_t *bytes, uint32_t count)
 {
@@ -335,7 +335,7 @@ uint32_t machine_hosts_frames(struct machine *machine)
 		const bool is_first = count == 0;
 
 		count += host_frames(&machine->hosts[at]);
-		/* The hosts share one window, and the first one may take all of its credits. */
+		/* The first host may use up the shared window: begin with another next time. */
 		if (is_first && count)
 			machine->host_first = at + 1;
 	}

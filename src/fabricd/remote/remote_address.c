@@ -10,7 +10,7 @@
 
 enum { NAME_BYTES = 128, PORT_BYTES = 8 };
 
-/* Cut the text into the address and the port, which keeps its default if there is none. */
+/* Cut the text into the address and the port. Without a port, `port` keeps its default. */
 static int text_split(const char *text, char name[NAME_BYTES], char port[PORT_BYTES])
 {
 	const char *end = text + strlen(text), *colon = strrchr(text, ':');

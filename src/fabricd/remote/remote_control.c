@@ -33,7 +33,7 @@ static uint8_t *peer_nonce(struct remote_control *control)
 	return control->is_joiner ? control->nonces.listener : control->nonces.joiner;
 }
 
-/* Room for `bytes` at the end of what waits; NULL: there is none. */
+/* Room for `bytes` behind the bytes that wait to be sent; NULL: there is none. */
 static uint8_t *out_reserve(struct remote_control *control, uint32_t bytes)
 {
 	uint8_t *to;
@@ -192,7 +192,7 @@ static int message_take(struct remote_control *control, struct remote_message *r
 				REMOTE_HEADER_BYTES - TAG_BYTES + bytes) ||
 		get_be64(from + AT_NUMBER) != control->received)
 		return -EBADMSG;
-	/* remote_control_receive() takes type 0 for no message, and would receive on and on. */
+	/* remote_control_receive() takes type 0 for "no message yet", and would go on receiving. */
 	if (get_be32(from + AT_TYPE) == 0)
 		return -EBADMSG;
 	control->received++;

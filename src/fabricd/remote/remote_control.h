@@ -5,9 +5,9 @@
 /*
  * The control connection between two machines of a fabric, over TCP. Nothing blocks.
  *
- * Both ends send 8 bytes "urnicIB\n", REMOTE_VERSION in 4 bytes, and a nonce. The joiner proves
- * first that it has the key, so a listener tells nothing to an end without it; then the listener
- * does. From then on an end sends messages:
+ * Both ends send 8 bytes "urnicIB\n", REMOTE_VERSION in 4 bytes, and a nonce. Then the joiner
+ * proves that it has the key, and after it the listener. So a listener sends no proof to an end
+ * without the key. From then on both ends send messages:
  *
  *	tag(8) | bytes of the body(4) | type(4) | number of the message(8) | body
  *
@@ -24,9 +24,9 @@
 enum {
 	REMOTE_HEADER_BYTES = 24,
 	REMOTE_IN_BYTES = 2 * (REMOTE_HEADER_BYTES + REMOTE_BODY_BYTES_MAX),
-	/* What a peer has not taken: beyond this, management datagrams are dropped. */
+	/* The room for what the peer has yet to take. When it is full, messages are refused. */
 	REMOTE_OUT_BYTES = 1 << 23,
-	/* How often each end says that it is alive, and after which silence its peer is gone. */
+	/* How often each end sends REMOTE_ALIVE, and how long a silence ends the connection. */
 	REMOTE_ALIVE_NS = 500000000,
 	REMOTE_SILENCE_NS = 5000000000,
 };

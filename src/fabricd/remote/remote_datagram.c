@@ -30,7 +30,7 @@ enum {
 	/* All parts of a frame. */
 	PARTS_BYTES_MAX = ATTACH_FRAME_BYTES_MAX + DATAGRAM_PARTS_MAX * DATAGRAM_HEADER_BYTES,
 	SOCKET_BYTES = 1 << 22,
-	/* What the kernel counts of a datagram's buffer besides its bytes, generously. */
+	/* What the kernel charges to a socket for a datagram besides its bytes, at most. */
 	SOCKET_OVERHEAD_BYTES = 1024,
 };
 
@@ -74,7 +74,7 @@ static void buffers_enlarge(int fd)
 {
 	const int bytes = SOCKET_BYTES;
 
-	/* The second pair is limited by the system, the first one is for root. */
+	/* SO_*FORCE need CAP_NET_ADMIN. The system limits what the others set. */
 	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes)) < 0)
 		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
 	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof(bytes)) < 0)
@@ -95,7 +95,7 @@ int datagram_socket(int control, uint16_t port)
 		return -errno;
 	address_set_port(&address, port);
 	buffers_enlarge(fd);
-	/* A router on the path may cut what is still too long. */
+	/* Let routers fragment a datagram that is too long for the path after all. */
 	if (address.base.sa_family == AF_INET)
 		setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &discovery, sizeof(discovery));
 	/* The listener has one socket for each machine, all with one port. */
@@ -127,7 +127,10 @@ uint16_t datagram_socket_window(int fd, uint32_t datagram_bytes)
 	uint32_t count;
 
 	getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, &bytes);
-	/* Buffers have powers of two. Half of the room is left for acknowledgements. */
+	/*
+	 * The kernel's buffers have sizes of powers of two. Half of the room is left for
+	 * acknowledgements.
+	 */
 	count = (uint32_t)room / 2 / (pow2_ceil_u32(datagram_bytes) + SOCKET_OVERHEAD_BYTES);
 	return (uint16_t)max_u32(DATAGRAM_WINDOW_MIN, min_u32(count, UINT16_MAX));
 }
@@ -137,7 +140,7 @@ uint32_t datagram_bytes_max(int control)
 	int segment = 0;
 	socklen_t bytes = sizeof(segment);
 
-	/* TCP's headers are longer than UDP's. */
+	/* A datagram as long as a TCP segment fits the path: UDP's header is shorter than TCP's. */
 	getsockopt(control, IPPROTO_TCP, TCP_MAXSEG, &segment, &bytes);
 	return min_u32(DATAGRAM_BYTES_MAX,
 		max_u32(DATAGRAM_BYTES_MIN, segment > 0 ? (uint32_t)segment : 0));
@@ -164,7 +167,7 @@ void datagram_expire(struct remote_datagrams *datagrams, uint64_t now_ns)
 	const bool was_full = datagrams->is_full;
 
 	datagrams->is_full = !datagram_has_room(datagrams);
-	/* A burst may have filled the window just before the first call that finds it full. */
+	/* Count from the first call that finds the window full: it may just have become full. */
 	if (!datagrams->is_full || !was_full)
 		datagrams->progress_ns = now_ns;
 	if (now_ns - datagrams->progress_ns < CREDIT_LOSS_NS)
@@ -193,7 +196,7 @@ void datagram_begin(struct remote_datagrams *datagrams, const struct remote_fram
 	datagrams->unacknowledged = 0;
 }
 
-/* Write the parts of a frame one behind the other. Returns their bytes. */
+/* Write the datagrams of a frame one behind the other. Returns how many bytes they have in all. */
 static uint32_t parts_write(struct remote_datagrams *datagrams, const struct remote_frame *frame,
 	uint8_t to[PARTS_BYTES_MAX])
 {
@@ -218,7 +221,7 @@ void datagram_send(struct remote_datagrams *datagrams, const struct remote_frame
 		(send(datagrams->fd, bytes, all, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 ||
 			errno == EAGAIN || errno == ENOBUFS || errno == ECONNREFUSED))
 		return;
-	/* The kernel or the interface does not cut. */
+	/* The kernel or the interface does not segment, so send each datagram by itself. */
 	datagrams->is_segmented = false;
 	for (uint32_t at = 0; at < all; at += datagrams->bytes_max)
 		send(datagrams->fd, bytes + at, min_u32(datagrams->bytes_max, all - at),
@@ -309,12 +312,15 @@ static bool is_next_part(
 		datagram->place.port == datagrams->place.port;
 }
 
-/* Returns whether the frame is whole. */
+/* Add a part to the frame that is being put together. Returns whether the frame is whole. */
 static bool part_add(struct remote_datagrams *datagrams, const struct datagram *datagram,
 	bool has_gap, const uint8_t *part)
 {
 	if (!is_next_part(datagrams, datagram, has_gap)) {
-		/* Of a frame whose first part was lost, only the first of the others has a gap. */
+		/*
+		 * Count a frame whose first part was lost once: only the part behind the lost ones
+		 * has a gap before it.
+		 */
 		datagrams->drops.partial += has_gap && datagram->offset != 0 && !datagrams->filled;
 		partial_drop(datagrams);
 		if (datagram->offset != 0)

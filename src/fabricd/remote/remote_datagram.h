@@ -5,7 +5,7 @@
 /*
  * Frames between two machines of a fabric, over a UDP socket that is connected to the peer.
  *
- * A datagram is a header and a part of one frame, all of it where it fits; or a header alone:
+ * A datagram is a header and a part of one frame, or the whole frame if it fits; or a header alone:
  *
  *	tag(8) | session(4) | host(2) | port(1) | violation(1) | number(8) | received(8) |
  *	offset(2) | bytes of the frame(2) | 0(4) | part
@@ -15,8 +15,8 @@
  * link of InfiniBand keeps frames in order. A frame of which a part is missing is dropped.
  *
  * `received` is the highest number that the sender has taken from its peer. A sender sends no frame
- * while its peer has not acknowledged `window` or more datagrams, so the peer's socket buffer does
- * not overflow. After CREDIT_LOSS_NS without an acknowledgement the sender takes them for lost.
+ * while `window` or more of its datagrams are unacknowledged, so the peer's socket buffer does not
+ * overflow. After CREDIT_LOSS_NS without an acknowledgement the sender takes them for lost.
  *
  * datagram_take() and datagram_begin() make no system call. Any bytes are legal input.
  */
@@ -29,7 +29,7 @@
 
 enum {
 	DATAGRAM_HEADER_BYTES = 40,
-	DATAGRAM_BYTES_MIN = 576, /* each path carries that */
+	DATAGRAM_BYTES_MIN = 576, /* any path carries a datagram of this length */
 	DATAGRAM_BYTES_MAX = DATAGRAM_HEADER_BYTES + ATTACH_FRAME_BYTES_MAX,
 	DATAGRAM_PARTS_MAX = 16, /* of one frame */
 	DATAGRAM_WINDOW_MIN = DATAGRAM_PARTS_MAX,
@@ -71,14 +71,14 @@ struct remote_datagrams {
 	uint32_t bytes_max; /* of a datagram that this end sends */
 	uint32_t window; /* of the peer's socket */
 	uint64_t sent; /* the last number */
-	uint64_t acknowledged; /* the highest number that the peer has received, or lost */
+	uint64_t acknowledged; /* the highest number that the peer has received, or that is lost */
 	bool is_full; /* the last datagram_expire() found no room */
-	uint64_t progress_ns; /* when `acknowledged` rose, or `is_full` was false, last */
+	uint64_t progress_ns; /* when `acknowledged` last rose, or `is_full` was last false */
 	uint64_t received;
 	uint32_t unacknowledged; /* parts received since this end sent its last datagram */
 	struct remote_place place; /* of the frame that is being put together */
 	uint32_t violation;
-	uint32_t filled; /* its bytes that have come; 0: there is none */
+	uint32_t filled; /* how many bytes of that frame have come; 0: there is no such frame */
 	uint32_t total;
 	uint8_t frame[ATTACH_FRAME_BYTES_MAX];
 	struct datagram_drops drops;
@@ -90,9 +90,9 @@ struct remote_datagrams {
  */
 int datagram_socket(int control, uint16_t port);
 uint16_t datagram_socket_port(int fd);
-/* Connect it to the peer's address of `control`. */
+/* Connect a UDP socket to the address of the TCP socket's peer, and to `port`. */
 int datagram_socket_connect(int fd, int control, uint16_t port);
-/* How many datagrams of that size the socket has room for. */
+/* For how many datagrams of this size the socket's receive buffer has room. */
 uint16_t datagram_socket_window(int fd, uint32_t datagram_bytes);
 /* The longest datagram that the path of the TCP socket carries in one piece. */
 uint32_t datagram_bytes_max(int control);
@@ -103,8 +103,8 @@ void datagram_open(struct remote_datagrams *datagrams);
 /* May a frame be sent? */
 bool datagram_has_room(const struct remote_datagrams *datagrams);
 /*
- * Take what is under way for lost if the peer has acknowledged nothing for CREDIT_LOSS_NS since the
- * first call that found no room.
+ * If the peer has acknowledged nothing for CREDIT_LOSS_NS since the first call that found no room,
+ * take all unacknowledged datagrams for lost.
  */
 void datagram_expire(struct remote_datagrams *datagrams, uint64_t now_ns);
 
@@ -120,8 +120,8 @@ bool datagram_take(struct remote_datagrams *datagrams, const uint8_t *bytes, uin
 	uint64_t now_ns, struct remote_frame *ret_frame);
 
 /*
- * Take what the socket has received, up to a fair share of a turn, hand whole frames to `deliver`,
- * and acknowledge when that is due. Returns the number of datagrams.
+ * Take what the socket has received, up to a limit for each turn, hand whole frames to `deliver`,
+ * and send an acknowledgement if one is due. Returns the number of datagrams.
  */
 uint32_t datagrams_receive(struct remote_datagrams *datagrams, uint64_t now_ns,
 	void (*deliver)(void *context, const struct remote_frame *frame), void *context);

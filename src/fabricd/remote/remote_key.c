@@ -54,7 +54,7 @@ static void refusal_print(char why[ATTACH_TEXT_BYTES], const char *path, ssize_t
 
 int remote_key_read(const char *path, struct remote_key *ret_key, char why[ATTACH_TEXT_BYTES])
 {
-	/* A FIFO would block. */
+	/* O_NONBLOCK, because the path may name a FIFO. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	ssize_t count = fd < 0 ? -errno : key_file_read(fd, ret_key->bytes);
 

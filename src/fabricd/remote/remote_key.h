@@ -5,10 +5,10 @@
 /*
  * The key that two machines share, and what they derive from it.
  *
- * Each end sends a nonce. Then each proves that it has the key by an HMAC of both nonces and of its
- * role, so that no proof of one role or of another connection serves. Four keys of this connection,
- * one for each direction of the control connection and of the datagrams, follow from the same
- * values.
+ * Each end sends a nonce. Then each end proves that it has the key by an HMAC of both nonces and of
+ * its role. So the proof of the other role, or of another connection, is of no use. From the same
+ * values both ends derive four keys of this connection: one for each direction of the control
+ * connection and of the datagrams.
  */
 
 #include <stdbool.h>
@@ -48,7 +48,7 @@ struct remote_nonces {
 /* The proof that an end with this role sends. Returns 0 or -ENOMEM. */
 int remote_proof(const struct remote_key *key, const struct remote_nonces *nonces, bool is_joiner,
 	uint8_t ret_proof[REMOTE_PROOF_BYTES]);
-/* Takes the same time for each wrong proof. */
+/* Is the proof the wanted one? Takes the same time for each wrong proof. */
 bool remote_proof_is(
 	const uint8_t proof[REMOTE_PROOF_BYTES], const uint8_t wanted[REMOTE_PROOF_BYTES]);
 

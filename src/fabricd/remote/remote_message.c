@@ -16,7 +16,7 @@ void remote_put(struct remote_writer *writer, uint64_t value, uint32_t bytes)
 		writer->body[writer->bytes++] = (uint8_t)(value >> 8 * (bytes - 1 - i));
 }
 
-/* Zeros follow the text, at least one. */
+/* Put a text into a field of `bytes` bytes. At least one zero follows the text. */
 void remote_put_text(struct remote_writer *writer, const char *text, uint32_t bytes)
 {
 	uint8_t *to = writer->body + writer->bytes;

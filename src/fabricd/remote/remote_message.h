@@ -27,7 +27,7 @@ enum {
 };
 
 enum remote_message_type {
-	/* joiner: `window`, the UDP port, and the hosts that the machine is to be */
+	/* joiner: `window`, the UDP port, and the hosts that the machine wants to take */
 	REMOTE_JOIN = 1,
 	REMOTE_WELCOME, /* listener: `window`, the session, and the hosts' nodes */
 	REMOTE_REFUSAL, /* listener: an errno and a sentence; the end of the connection */
@@ -51,7 +51,7 @@ struct remote_writer {
 	uint32_t bytes;
 };
 
-/* Reads a body. What it has not is 0, and sets is_short. */
+/* Reads a body. A read beyond its end returns 0, and sets is_short. */
 struct remote_reader {
 	const uint8_t *at;
 	uint32_t left;
@@ -61,7 +61,7 @@ struct remote_reader {
 void remote_put(struct remote_writer *writer, uint64_t value, uint32_t bytes);
 void remote_put_text(struct remote_writer *writer, const char *text, uint32_t bytes);
 uint64_t remote_get(struct remote_reader *reader, uint32_t bytes);
-/* `ret_text` has room for `bytes`, and is terminated and printable. */
+/* `ret_text` has room for `bytes` bytes, and gets a terminated, printable text. */
 void remote_get_text(struct remote_reader *reader, char *ret_text, uint32_t bytes);
 
 /* Has the body been read to its end, and no further? */

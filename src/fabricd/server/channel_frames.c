@@ -9,7 +9,7 @@
 
 enum { NS_PER_US = 1000 };
 
-/* Returns false when the client is behind. */
+/* Put a frame into the client's ring. Returns false when the client is behind. */
 static bool frame_put(struct channel *channel, uint32_t port, const uint8_t *frame, uint32_t bytes)
 {
 	const struct record_piece pieces[] = {{&port, sizeof(port)}, {frame, bytes}};
@@ -69,7 +69,7 @@ void channel_put_data(struct channel *channel, uint32_t port, const uint8_t *fra
 	subnet_port_behind(server->subnet, channel->node, port, 1, 0);
 }
 
-/* Try the frame that waits again, until its lifetime ends. Returns false while it waits. */
+/* Try to deliver the parked frame; drop it after its lifetime. Returns false if it stays parked. */
 static bool parked_put(struct fabric_server *server, struct channel *sender)
 {
 	struct channel *to = sender->parked.to;
@@ -111,7 +111,7 @@ static void frame_send(struct fabric_server *server, struct channel *channel, ui
 	server->sender = NULL;
 }
 
-/* `record` is the number of a port, perhaps with a violation, and a frame. */
+/* Handle a record: the number of a port, perhaps with a violation, and a frame. */
 static void record_handle(struct fabric_server *server, struct channel *channel, uint8_t *record,
 	uint32_t frame_bytes)
 {
@@ -129,7 +129,7 @@ static void record_handle(struct fabric_server *server, struct channel *channel,
 		frame_send(server, channel, port, frame, frame_bytes);
 }
 
-/* Returns false when the channel is empty. */
+/* Take a frame from the client, and send it. Returns false when the channel is empty. */
 static bool frame_take(struct fabric_server *server, struct channel *channel)
 {
 	uint8_t record[RECORD_BYTES_MAX];
@@ -164,7 +164,10 @@ static uint32_t frames_take(struct fabric_server *server, struct channel *channe
 	return count;
 }
 
-/* A frame whose receiver is behind is dropped, because those after it are for others, too. */
+/*
+ * Drop a frame whose receiver is behind: the channel is about to end, and frames behind it may be
+ * for other receivers.
+ */
 void channel_drain(struct channel *channel)
 {
 	channel->is_draining = true;
@@ -181,7 +184,7 @@ uint32_t channels_run(struct fabric_server *server)
 		if (count && !first)
 			first = channel;
 	}
-	/* The channels share the uplink's window, and the first one may take all of its credits. */
+	/* The first channel may use up the uplink's window, which all share: move it to the end. */
 	if (first && server->uplink) {
 		list_remove(&first->server_link);
 		list_append(&server->channels, &first->server_link);
@@ -189,7 +192,7 @@ uint32_t channels_run(struct fabric_server *server)
 	return count;
 }
 
-/* A socket that is full is readable, too. */
+/* Make the client's socket readable. If the write fails because it is full, it is readable, too. */
 static void channel_wake(const struct channel *channel)
 {
 	const uint8_t byte = 0;

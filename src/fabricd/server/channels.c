@@ -20,7 +20,7 @@ enum {
 	 * client shares the eventfd's O_NONBLOCK, and may clear it.
 	 */
 	WATCHED = (int)(EPOLLIN | EPOLLET),
-	JOINS_MAX = 4096, /* of a channel; more groups than a subnet manager makes */
+	JOINS_MAX = 4096, /* of a channel; a subnet manager makes fewer groups */
 };
 
 struct channel_join {
@@ -52,7 +52,7 @@ static uint32_t lease_unused(struct server_node *node)
 	return lease;
 }
 
-/* A memfd that the client cannot shrink, so that the server's accesses are safe. */
+/* Make a memfd that the client cannot shrink, so that the server's accesses never fault. */
 static int memory_create(struct attach_frames **ret_shared)
 {
 	int fd = memfd_create("urnic-frames", MFD_CLOEXEC | MFD_ALLOW_SEALING);

@@ -16,10 +16,10 @@
 struct answer_fds {
 	int fds[ATTACH_DESCRIPTORS_MAX];
 	uint32_t count;
-	uint32_t to_close; /* of the first ones: the server keeps no copy */
+	uint32_t to_close; /* how many of the first ones the server closes after the answer */
 };
 
-/* What a request returns that is answered later. */
+/* The result of a request that the server answers later. */
 enum { REQUEST_WAITS = 1 };
 
 typedef int request_fn(
@@ -268,7 +268,7 @@ static int request_console(
 		return -EPERM;
 	if (!client->server->console)
 		return -EOPNOTSUPP;
-	/* The console changes the command. */
+	/* The console changes its copy, so keep another one for a command that runs again. */
 	memcpy(command, message->text, sizeof(command));
 	memcpy(client->command, message->text, sizeof(client->command));
 	flows_count(client->server);
@@ -315,7 +315,7 @@ static bool client_answer(
 
 	for (uint32_t i = 0; i < fds->to_close; i++)
 		close(fds->fds[i]);
-	/* A client that waits for each answer has room for the next one. */
+	/* A client that waits for each answer has room for it. One that does not, ends here. */
 	return rc == 0;
 }
 

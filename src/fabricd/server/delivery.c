@@ -68,7 +68,7 @@ static void deliver_mad(struct fabric_server *server, uint32_t node, uint32_t po
 	struct mad_frame frame;
 	const uint8_t *mad;
 
-	/* IBTA 10.2.5: QP1 has a well-known Q_Key; QP0 is alone in VL 15. */
+	/* IBTA 10.2.5: QP1 has a well-known Q_Key. QP0 needs none: it has VL 15 to itself. */
 	if (!ib_icrc_verify(bytes, count) ||
 		!mad_frame_decode(&frame, decoded, bytes, count, &mad) ||
 		(frame.dest_qpn == GSI_QPN && frame.qkey != GSI_QKEY)) {
@@ -182,7 +182,7 @@ void server_transmit(
 	server_send(server, port->node, port->number, bytes, count);
 }
 
-/* Is it a request for a service that is likely to be there again soon? */
+/* Is the message a request for a service whose program may listen to it again soon? */
 static bool is_early(const struct server_port *port, const struct cm_message *message)
 {
 	const struct fabric_server *server = port->server;

@@ -26,17 +26,14 @@ struct fabric_server;
 typedef int fabric_console_fn(
 	struct fabric_server *server, char *text, char why[ATTACH_TEXT_BYTES]);
 
-/*
- * A frame crosses the cable that is connected to a port, which sends it. It must not call the
- * server.
- */
+/* The port sends a frame over its cable. The function must not call the server. */
 typedef void fabric_trace_fn(
 	void *context, uint32_t node, uint32_t port, const uint8_t *frame, uint32_t frame_bytes);
 
 /*
- * Where the subnet is, if it is on another machine. Then the server has hosts only, and mirrors
- * what their ports are there (fabric_server_set_port()). The server calls these functions in its
- * own thread; only run() may call the server.
+ * The way to a subnet that is on another machine. With an uplink the server has hosts only, and
+ * mirrors the attributes of their ports (fabric_server_set_port()). The server calls these
+ * functions in its own thread; only run() may call the server.
  */
 struct fabric_uplink {
 	/*
@@ -45,7 +42,7 @@ struct fabric_uplink {
 	 */
 	void (*send)(void *context, uint32_t node, uint32_t port, uint32_t violation,
 		const uint8_t *frame, uint32_t frame_bytes);
-	/* May frames be sent? While not, the server takes none from its clients. */
+	/* May the server send frames? While it may not, it takes none from its clients. */
 	bool (*has_room)(const void *context);
 	/* `is_open`: does a process have the port's IsSM file open? */
 	void (*set_issm)(void *context, uint32_t node, uint32_t port, bool is_open);
@@ -62,7 +59,7 @@ struct fabric_server_settings {
 	const char *name; /* the fabric's (fabricd/fabric_name.h) */
 	fabric_console_fn *console; /* NULL: no command runs */
 	bool is_unmanaged; /* the embedded subnet manager is off */
-	/* NULL: frames are not traced. Else there are no flows, because they pass the server by. */
+	/* NULL: no trace. With a trace the server opens no flows, whose frames it would not see. */
 	fabric_trace_fn *trace;
 	void *trace_context;
 	const struct fabric_uplink *uplink; /* NULL: the subnet is here */

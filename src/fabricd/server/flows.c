@@ -2,10 +2,10 @@
 /*
  * Flows: frames that pass the server by (attach_protocol.h).
  *
- * A flow is offered to its receiver, and opened for its sender when the receiver reads it. When
- * its route changes, the server first tells the sender. The receiver reads what the sender has put
- * into the ring until then: until the sender releases the flow, or CLOSING_NS have passed. If the
- * route exists no longer, the receiver is told at once.
+ * The server offers a flow to its receiver. When the receiver reads it, the server opens it for its
+ * sender. When the route changes, the server first tells the sender. It tells the receiver when the
+ * sender has released the flow, or after CLOSING_NS. The receiver still reads what the sender has
+ * put into the ring until then. If there is no route any more, the server tells both at once.
  */
 #include <assert.h>
 #include <errno.h>
@@ -20,7 +20,7 @@
 
 enum {
 	CLOSING_NS = 10000000,
-	/* How long a channel does without new flows after one could not be made. */
+	/* How long the server opens no flows of a channel after it failed to make one. */
 	REST_NS = 100000000,
 	PAGE_BYTES = 4096,
 	FRAME_WORDS_MAX = ATTACH_FRAME_BYTES_MAX / 4,
@@ -30,10 +30,10 @@ static_assert(offsetof(struct attach_flow_ring, ring.bytes) <= PAGE_BYTES,
 	"the server maps the first page of a flow");
 
 enum flow_state {
-	FLOW_OFFERED, /* the receiver has been told */
-	FLOW_OPEN, /* the sender, too */
-	FLOW_CLOSING, /* the sender has been told of the end */
-	FLOW_CLOSED, /* the receiver, too */
+	FLOW_OFFERED, /* the receiver knows of the flow */
+	FLOW_OPEN, /* the sender knows of it, too */
+	FLOW_CLOSING, /* the sender knows of the flow's end */
+	FLOW_CLOSED, /* the receiver knows of it, too */
 };
 
 struct flow_key {
@@ -61,7 +61,7 @@ struct flow {
 	struct flow_key key;
 	struct subnet_route route;
 	uint64_t close_by_ns;
-	struct flow_counts counted; /* what was added to the ports' counters, or was there before */
+	struct flow_counts counted; /* the sender's counts when the server last looked */
 	struct attach_flow_ring *shared; /* its first page */
 	int memory; /* -1: the sender has it */
 };
@@ -80,7 +80,7 @@ static struct flow_counts counts_read(const struct flow *flow)
 	};
 }
 
-/* Add what the sender has counted since the last call. Counts that cannot be are left out. */
+/* Add what the sender has counted since the last call. The server ignores impossible counts. */
 static void flow_count(struct fabric_server *server, struct flow *flow)
 {
 	const struct flow_counts now = counts_read(flow), before = flow->counted;
@@ -272,7 +272,7 @@ static bool flow_tell(struct channel *channel, enum attach_event_type type,
 		fd_pass_send(channel->client->events, &piece, 1, fds, count, MSG_DONTWAIT) == 0;
 }
 
-/* A memfd with a seal against shrinking: its other users cannot make our accesses fault. */
+/* Make the flow's memfd. A seal against shrinking keeps the server's accesses from faulting. */
 static int memory_make(struct flow *flow)
 {
 	void *shared;

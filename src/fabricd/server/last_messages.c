@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The last messages of connections whose process has ended: a DREQ to the peer of an established
- * one, a REJ to that of one that was being made. The process left them in its memory (cm/cm.h).
+ * The last messages of connections whose process has ended: a DREQ for an established connection, a
+ * REJ for one that was being made. The process left the messages in shared memory (cm/cm.h).
  */
 #include <errno.h>
 #include <unistd.h>
@@ -31,7 +31,7 @@ int last_messages_keep(struct channel *channel, int memory, uint64_t offset)
 	return 0;
 }
 
-/* The index of a GID of the port; 0 unless the port has it. */
+/* The index of the message's GID at the port; 0 if the port does not have the GID. */
 static uint8_t gid_index_of(
 	const struct server_port *port, const struct cm_last_message *last_message)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memberships of multicast groups at the subnet administrator. It knows ports, not processes. So
- * the server counts which clients need a port's membership, as Linux does in its kernel.
+ * Memberships of multicast groups at the subnet administrator. The administrator knows ports, not
+ * processes. So the server counts which clients need a port's membership, as Linux's kernel does.
  *
  * A new subnet manager that does not know the groups sets ClientReregister of each port. Then the
- * server joins the groups of the port again, with all that the administrator's answer to the first
- * join said, the group's LID included. So programs need not join again, as long as the new manager
- * gives the group the same LID; OpenSM and the embedded manager do.
+ * server joins the groups of the port again. It sends all attributes of the administrator's answer
+ * to the first join, the group's LID included. So programs need not join again if the new manager
+ * gives the group the same LID, as OpenSM and the embedded manager do.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ enum {
 	JOIN_RETRIES = 120,
 };
 
-/* What one client needs. */
+/* A membership of a port that one client needs. */
 struct membership {
 	struct list link; /* in the client's memberships */
 	struct list port_link; /* in the port's memberships */
@@ -39,7 +39,7 @@ struct membership {
 
 /* --- requests to the subnet administrator --- */
 
-/* Without memory, or without a subnet manager, nothing is sent. */
+/* Send a record. Without memory, or without a subnet manager, the server sends nothing. */
 static void member_record_send(struct server_port *port, enum mad_method method,
 	uint64_t component_mask, struct sa_mc_member *record, uint32_t timeout_ms, uint32_t retries)
 {
@@ -60,7 +60,7 @@ static void member_record_send(struct server_port *port, enum mad_method method,
 	sa_request_send(port, &request, &transaction);
 }
 
-/* Without memory the port stays in the group. */
+/* Leave a group for the port. Without memory the port stays in the group. */
 static void group_leave(struct server_port *port, const struct gid *mgid, uint8_t join_state)
 {
 	struct sa_mc_member record = {.join_state = join_state};
@@ -100,7 +100,7 @@ void membership_answer(struct server_port *port, uint16_t slid, const uint8_t ma
 		record_keep(membership, &record);
 }
 
-/* What all clients of the port need together. */
+/* The join states that the clients of the port need, all together. */
 static uint8_t join_state_of(const struct server_port *port, const struct gid *mgid)
 {
 	uint8_t all = 0;
@@ -111,7 +111,7 @@ static uint8_t join_state_of(const struct server_port *port, const struct gid *m
 	return all;
 }
 
-/* Is there another membership of the same group before it, with a record? */
+/* Does the port's list have an earlier membership of the same group, with a record? */
 static bool has_earlier(const struct server_port *port, const struct membership *membership)
 {
 	list_for_each(other, &port->memberships, struct membership, port_link) {
@@ -180,7 +180,10 @@ int membership_hold(
 		membership->port = port;
 		membership->mgid = *mgid;
 		membership->join_state = join_state;
-		/* The client of a group whose GID the administrator has chosen knows it late. */
+		/*
+		 * If the administrator has chosen the group's GID, the client calls this after the
+		 * answer to its join, so take the record from that answer.
+		 */
 		record_keep(membership, &port->member_answer);
 		list_append(&client->memberships, &membership->link);
 		list_append(&port->memberships, &membership->port_link);

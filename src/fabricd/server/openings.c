@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Ports that clients have opened for MADs, as Linux' umad devices: agents, sending, receiving. */
+/* Ports that clients have opened for MADs, as by Linux umad: agents, sending, receiving. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,7 +155,7 @@ static void mad_send(struct opening *opening, const struct attach_mad *mad)
 	server_arrivals_run(server);
 }
 
-/* Returns false when the client has closed its end. */
+/* Receive a MAD of the client, and send it. Returns false when the client has closed its end. */
 static bool mad_receive(struct opening *opening, bool *ret_is_more)
 {
 	struct fabric_server *server = opening->client->server;

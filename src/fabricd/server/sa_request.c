@@ -12,11 +12,11 @@ static void answer_take(struct agent_owner *owner, const struct mad_address *pee
 	struct server_port *port = container_of(owner, struct server_port, sa_owner);
 
 	(void)peer;
-	/* membership_answer() sees the answers about groups. */
+	/* deliver_mad() passes answers about multicast groups to membership_answer(). */
 	service_levels_answer(port, status, bytes, count);
 }
 
-/* Returns 0 or -errno. */
+/* Make the port's agent for requests, if it has none. Returns 0 or -errno. */
 static int agent_make(struct server_port *port)
 {
 	const struct mad_agent_spec spec = {

@@ -14,7 +14,7 @@
 
 enum {
 	ARRIVALS_MAX = 1 << 16,
-	PARKED_RETRY_NS = 1000000, /* between two looks whether a receiver has room */
+	PARKED_RETRY_NS = 1000000, /* how often to look whether a receiver has room again */
 };
 
 int server_watch(struct fabric_server *server, struct watch *watch, uint32_t events)
@@ -37,7 +37,7 @@ void server_unwatch(struct fabric_server *server, struct watch *watch)
 
 void server_arrivals_run(struct fabric_server *server)
 {
-	/* Before anyone hears that the subnet has changed, no flow is left of before. */
+	/* Close the flows of changed routes before a MAD tells a client of the change. */
 	flows_refresh(server);
 	while (!list_is_empty(&server->arrivals)) {
 		struct arrival *arrival = list_first(&server->arrivals, struct arrival, link);

@@ -5,9 +5,9 @@
 /*
  * What the files of the fabric's process share.
  *
- * A frame that the subnet delivers may arrive while another one is being sent. Frames for queue
- * pairs go straight into their channel. MADs wait in the server's `arrivals` until the call that
- * has caused them is over, so that neither the subnet nor the MAD layer is entered twice.
+ * The subnet delivers frames from within a call that sends a frame. Frames for queue pairs go
+ * straight into their channel. MADs wait in the server's `arrivals` until that call is over, so
+ * that the server calls neither the subnet nor the MAD layer from within itself.
  */
 
 #include <stdbool.h>
@@ -33,13 +33,13 @@ enum {
 	CLAIMS_PER_NODE_MAX = 8192,
 	MEMBERSHIPS_PER_CLIENT_MAX = 4096,
 	ENDED_SERVICES_MAX = 16, /* of a node */
-	/* MADs that wait for a client, in bytes; as many as a large table of routes needs. */
+	/* MADs that wait for a client, in bytes: enough for the largest tables of paths. */
 	OPENING_BYTES_MAX = 1 << 28,
 	FRAMES_PER_TURN = 256, /* from one channel */
 	LAST_FRAMES_MAX = 1 << 16, /* from a channel that has ended */
 };
 
-/* What a descriptor in the server's loop is. Each object begins with its watch. */
+/* The kind of a descriptor in the server's loop. Each object with one begins with its watch. */
 enum watch_kind {
 	WATCH_ISSM, /* inotify */
 	WATCH_CLIENT,
@@ -65,7 +65,7 @@ struct server_counters {
 	uint64_t clients_refused;
 	uint64_t mads_dropped; /* a client did not take them */
 	uint64_t frames_dropped; /* a client did not take them */
-	uint64_t frames_unknown; /* no channel has their queue pair */
+	uint64_t frames_unknown; /* no channel has the frame's queue pair */
 	uint64_t frames_malformed;
 	uint64_t mads_malformed; /* from clients */
 };
@@ -121,22 +121,22 @@ struct arrival {
 enum service_levels_state {
 	SERVICE_LEVELS_UNKNOWN,
 	SERVICE_LEVELS_ASKED, /* commands of consoles wait for the subnet administrator's answers */
-	SERVICE_LEVELS_KNOWN, /* until the next turn of the loop */
+	SERVICE_LEVELS_KNOWN, /* the server forgets them in the next turn of the loop */
 };
 
 /* What the subnet administrator says of the service levels of paths. */
 struct service_levels {
 	enum service_levels_state state;
-	bool is_answered; /* KNOWN: else each path is taken to have level 0 */
-	char why[80]; /* KNOWN, not answered: the reason, as a sentence */
+	bool is_answered; /* in KNOWN: if false, the server assumes level 0 for each path */
+	char why[80]; /* in KNOWN, if not answered: the reason, as a sentence */
 	uint32_t lid_count; /* of server_port.levels */
 	struct server_port *asked; /* the last port whose paths were asked for */
 	struct server_port *asker; /* the port that has sent the question */
-	uint32_t attempts; /* at this port */
-	uint32_t transaction; /* of this question */
-	bool has_answer; /* to it, which service_levels_advance() has not regarded */
+	uint32_t attempts; /* questions for `asked` so far */
+	uint32_t transaction; /* of the last question */
+	bool has_answer; /* to it; service_levels_advance() has yet to evaluate the answer */
 	int error; /* of the answer: 0 or ETIMEDOUT */
-	uint16_t status; /* of the answer: its MAD's */
+	uint16_t status; /* of the answer's MAD */
 };
 
 struct fabric_server {
@@ -165,9 +165,9 @@ struct fabric_server {
 	uint32_t parked_count;
 	struct list flows;
 	uint32_t flow_serial;
-	uint64_t flows_changes; /* subnet_route_changes() when the routes of all flows were right */
+	uint64_t flows_changes; /* subnet_route_changes() at the last check of all flows' routes */
 	uint64_t flows_at_ns; /* when to call flows_advance(); UINT64_MAX: never */
-	/* The channel and port of the frame that is being sent; NULL: no channel's. */
+	/* The channel and port of the frame that is being sent; NULL: it is not a channel's. */
 	struct channel *sender;
 	uint32_t sender_port;
 	/* Objects that have ended in this turn, and may still have an event in it. */
@@ -176,7 +176,7 @@ struct fabric_server {
 	struct list ended_channels;
 	uint32_t sa_requests; /* numbers them */
 	struct service_levels levels;
-	bool has_reregistered; /* a port has; memberships_renew() joins again */
+	bool has_reregistered; /* a port has the flag of this name, for memberships_renew() */
 	uint8_t *message; /* the MAD that is being received; `message_room` bytes */
 	uint32_t message_room;
 	struct server_counters counters;
@@ -234,7 +234,7 @@ struct channel {
 	uint32_t lease;
 	bool is_ended;
 	bool is_touched; /* the server has put frames into it in this turn */
-	int wake_client; /* a socket; its other end is the client's alone */
+	int wake_client; /* a socket that wakes the client, which alone has the other end */
 	struct attach_frames *shared;
 	struct list joins;
 	uint32_t join_count;
@@ -264,14 +264,14 @@ int server_watch(struct fabric_server *server, struct watch *watch, uint32_t eve
 void server_unwatch(struct fabric_server *server, struct watch *watch);
 /* Keep a copy of a MAD until server_arrivals_run(). Returns false when there is no room. */
 bool server_arrival_add(struct fabric_server *server, const struct arrival *arrival);
-/* Let the MADs that have arrived reach their agents, and what these cause. */
+/* Pass the MADs that have arrived to their agents, and those that arrive meanwhile. */
 void server_arrivals_run(struct fabric_server *server);
 
 /* --- server_ports.c --- */
 
 /* The port with that number, or NULL. */
 struct server_port *server_port_find(struct fabric_server *server, uint32_t node, uint32_t number);
-/* The ports of all hosts, for a loop that starts with NULL and ends with it. */
+/* The next port of a host. Begin with NULL; NULL is also the end. */
 struct server_port *server_port_next(
 	const struct fabric_server *server, const struct server_port *port);
 /* The port's MAD layer, made at its first use. Returns 0 or -ENOMEM. */
@@ -291,13 +291,13 @@ void taken_host_end(struct channel *channel);
 
 /* --- uplink.c --- */
 
-/* Send a frame from a port, to the subnet or to where it is. */
+/* Send a frame from a port, to the subnet here or by the uplink. */
 void server_send(struct fabric_server *server, uint32_t node, uint32_t port, uint8_t *frame,
 	uint32_t frame_bytes);
 /* A queue pair has refused a frame. `violation` is one of ATTACH_RECORD_*. */
 void server_report(struct fabric_server *server, uint32_t node, uint32_t port, uint32_t violation,
 	const uint8_t *frame, uint32_t frame_bytes);
-/* Do processes have the port's IsSM file open? */
+/* Set or clear the port's IsSM bit, in the subnet here or by the uplink. */
 void server_issm_set(struct fabric_server *server, const struct server_port *port, bool is_open);
 /* May the server send frames of its clients? */
 bool server_has_room(const struct fabric_server *server);
@@ -332,8 +332,8 @@ int opening_agent_remove(struct client *client, uint32_t id, uint32_t agent);
 /* --- channels.c --- */
 
 /*
- * Open a channel. ret_fds: the memfd, the client's end of the sockets that wake it, the eventfd
- * that wakes the server, the end that wakes the client. The caller closes the first two.
+ * Open a channel. ret_fds: the memfd, the end of a socket pair that the client polls, the eventfd
+ * that wakes the server, the other end of the pair. The caller closes the first two.
  */
 int channel_create(
 	struct client *client, uint32_t *ret_lease, int ret_fds[ATTACH_CHANNEL_DESCRIPTORS]);
@@ -348,8 +348,8 @@ int channel_service_release(struct channel *channel, uint64_t service_id, uint64
 /* Does one of the channel's queue pairs get frames to this multicast LID? */
 bool channel_has_joined(const struct channel *channel, uint32_t port, uint16_t mlid);
 /*
- * Put a frame with a MAD of the connection manager into the channels that it is for. Returns false
- * when there is none.
+ * Put a frame with a MAD of the connection manager into each channel that it is for. Returns false
+ * when it is for no channel.
  */
 bool channels_put_cm(const struct server_node *node, uint32_t port, const uint8_t mad[MAD_BYTES],
 	const uint8_t *frame, uint32_t bytes);
@@ -389,7 +389,7 @@ void flow_ready(struct channel *to, uint32_t slot, uint32_t serial);
 void flows_refresh(struct fabric_server *server);
 /* Go on with the flows that are being closed. */
 void flows_advance(struct fabric_server *server);
-/* Add what has passed by flows to the counters of the ports; a struct subnet_user function. */
+/* Add the frames of flows to the counters of the ports on their routes; for struct subnet_user. */
 void flows_count(void *context);
 /* How many flows lead from the client's channels. */
 uint32_t flows_of_client(const struct client *client);
@@ -399,8 +399,8 @@ void flows_end(struct channel *channel);
 /* --- ended_services.c --- */
 
 /*
- * A listener has ended, and its process has not. A program may close its listener after each
- * connection and listen anew (ib_write_bw -R), so a request that arrives in between gets no answer
+ * A process has closed a listener, but has not ended. A program may close its listener after each
+ * connection and listen anew (ib_write_bw -R). So a request that arrives in between gets no answer
  * for a while, and its sender repeats it.
  */
 void ended_service_add(struct server_node *node, uint64_t service_id, uint64_t now_ns);
@@ -437,7 +437,7 @@ int sa_request_send(
 bool service_levels_ask(struct fabric_server *server);
 /*
  * The service levels of packets from a host's port to a LID, a bit for each: a subnet_levels_fn,
- * whose context is the server. They are known.
+ * whose context is the server. service_levels_ask() has returned true.
  */
 uint16_t service_levels_of(const void *context, uint32_t node, uint32_t port, uint16_t dlid);
 /* An answer of the subnet administrator, or its absence, to a request of the port. */
@@ -450,14 +450,14 @@ void service_levels_forget(struct fabric_server *server);
 
 /* --- memberships.c --- */
 
-/* A client needs the port's membership of a group (hold), or no longer does. Return 0 or -errno. */
+/* A client begins or ceases to need the port's membership of a group. Return 0 or -errno. */
 int membership_hold(struct client *client, struct server_port *port, const struct gid *mgid,
 	uint8_t join_state);
 int membership_release(struct client *client, struct server_port *port, const struct gid *mgid,
 	uint8_t join_state);
 /* The client has ended. */
 void memberships_drop(struct client *client);
-/* A MAD for QP1 has arrived at the port. If it answers a join, the server keeps its record. */
+/* A MAD for QP1 has arrived at the port. If it answers a join, keep the record in it. */
 void membership_answer(struct server_port *port, uint16_t slid, const uint8_t mad[MAD_BYTES]);
 /* Join the groups of the ports with `has_reregistered` again. */
 void memberships_renew(struct fabric_server *server);
@@ -483,8 +483,8 @@ void server_deliver(
 	void *context, uint32_t node, uint32_t port, const uint8_t *frame, uint32_t frame_bytes);
 void server_event(void *context, uint32_t node, uint32_t port, enum subnet_event event);
 /*
- * If the MAD is a message of the connection manager, which no channel has claimed, answer as a
- * manager without such a service or connection does. Returns whether it is such a message.
+ * If the MAD is a message of the connection manager, no channel has claimed it: answer as a manager
+ * without such a service or connection does. Returns whether it is such a message.
  */
 bool server_answer_cm(struct server_port *port, const struct arrival *arrival);
 

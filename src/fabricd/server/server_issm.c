@@ -83,7 +83,7 @@ static void opening_count(struct fabric_server *server, const struct inotify_eve
 	capability_set(server, port);
 }
 
-/* Read the events that wait. Returns whether there were any; *ret_is_lost: not all. */
+/* Read the waiting events. Returns whether there were any. *ret_is_lost: the kernel lost some. */
 static bool events_read(struct fabric_server *server, bool is_counted, bool *ret_is_lost)
 {
 	char buffer[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
@@ -107,7 +107,7 @@ static bool events_read(struct fabric_server *server, bool is_counted, bool *ret
 
 /* --- counting anew --- */
 
-/* The port that a file's name says; NULL: the file is no port's. */
+/* The port that a file's name names; NULL: the name is not that of a port's file. */
 static struct server_port *port_by_name(struct fabric_server *server, const char *path)
 {
 	const char *name = strrchr(path, '/');
@@ -122,7 +122,7 @@ static struct server_port *port_by_name(struct fabric_server *server, const char
 	return server_port_find(server, node, number);
 }
 
-/* Is the descriptor the port's own file, and none of the same name? */
+/* Is the descriptor the port's own file, and not another file of the same name? */
 static bool is_file_of(const struct server_port *port, int descriptors, const char *name)
 {
 	char path[ATTACH_TEXT_BYTES];

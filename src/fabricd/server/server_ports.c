@@ -156,7 +156,7 @@ void server_event(void *context, uint32_t node, uint32_t port, enum subnet_event
 	const struct attach_event message = {.type = event_type(event), .port = port};
 	struct server_port *at = server->nodes ? server_port_find(server, node, port) : NULL;
 
-	/* Later: the subnet may not be called from here. */
+	/* memberships_renew() joins later, because the subnet must not be called from here. */
 	if (at && event == SUBNET_CLIENT_REREGISTER)
 		at->has_reregistered = server->has_reregistered = true;
 	if (!server->nodes || server->nodes[node].client_count == 0)

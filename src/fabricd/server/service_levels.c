@@ -34,8 +34,9 @@ static bool port_view(const struct server_port *port, struct subnet_port_view *r
 }
 
 /*
- * The port that asks for the paths from a port: itself, or another one if its host is on another
- * machine, which gets the answers to it. NULL: all hosts are on other machines.
+ * The port that asks for the paths from `port`. It is `port` itself, unless its host is on another
+ * machine, which would get the answers; then it is a port of a host on this machine. NULL: all
+ * hosts are on other machines.
  */
 static struct server_port *asker_of(struct server_port *port)
 {
@@ -51,7 +52,7 @@ static struct server_port *asker_of(struct server_port *port)
 	return NULL;
 }
 
-/* Does a manager run where the ports have it? */
+/* Does a subnet manager run at the port with this LID? */
 static bool manager_runs_at(const struct fabric_server *server, uint16_t lid)
 {
 	struct subnet_port_view view;
@@ -76,7 +77,7 @@ void service_levels_forget(struct fabric_server *server)
 	server->levels = (struct service_levels){.state = SERVICE_LEVELS_UNKNOWN};
 }
 
-/* Without a sentence all levels are known. */
+/* End the questions. `why` is the sentence that says why not all have an answer; NULL: all have. */
 static void levels_end(struct fabric_server *server, const char *why)
 {
 	struct service_levels *levels = &server->levels;
@@ -118,7 +119,7 @@ static const char *paths_ask(struct server_port *port, const struct subnet_port_
 	return NULL;
 }
 
-/* Ask for the paths of the first port from `port` on that can send a question, or end. */
+/* Ask for the paths of the first port from `port` on that has any. End if there is none. */
 static void first_ask(struct fabric_server *server, struct server_port *port)
 {
 	struct subnet_port_view view;
@@ -132,7 +133,7 @@ static void first_ask(struct fabric_server *server, struct server_port *port)
 		levels_end(server, why);
 }
 
-/* The first port that will be asked for; false: there is none. */
+/* Find the first port whose paths the server will ask for. Returns false if there is none. */
 static bool first_find(const struct fabric_server *server, struct subnet_port_view *ret_view)
 {
 	for (struct server_port *port = NULL; (port = server_port_next(server, port));)
@@ -141,7 +142,7 @@ static bool first_find(const struct fabric_server *server, struct subnet_port_vi
 	return false;
 }
 
-/* The highest LID of all hosts, and one more. */
+/* One more than the highest LID of all hosts. */
 static uint32_t lid_count(const struct fabric_server *server)
 {
 	struct subnet_port_view view;
@@ -224,7 +225,7 @@ static void answer_regard(struct fabric_server *server)
 		first_ask(server, server_port_next(server, levels->asked));
 		return;
 	}
-	/* A sweep may have given the port another manager, or another service level to it. */
+	/* Ask again: a sweep may have changed the port's manager, or the service level to it. */
 	if (levels->error && levels->attempts < ATTEMPTS_MAX) {
 		first_ask(server, levels->asked);
 		return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the server does by its subnet, or by an uplink where the subnet is on another machine. */
+/* Calls to the subnet; to the uplink instead if the subnet is on another machine. */
 #include <string.h>
 
 #include "base/arith.h"
@@ -57,7 +57,7 @@ void fabric_server_deliver(struct fabric_server *server, uint32_t node, uint32_t
 		server_deliver(server, node, port, frame, frame_bytes);
 }
 
-/* What server_port_describe() shows. */
+/* The PortInfo whose values server_port_describe() shows. */
 static struct ib_port_info port_info_of(const struct attach_port *from)
 {
 	return (struct ib_port_info){
