@@ -31,7 +31,7 @@ static bool mask_has(const uint64_t mask[MAD_METHODS / 64], uint8_t method)
 	return mask[method / 64] >> method % 64 & 1;
 }
 
-/* Have both the same class, version and, in vendor classes, OUI? */
+/* Do both have the same class, version and, in vendor classes with an OUI, the same OUI? */
 static bool is_same_kind(const struct mad_agent_spec *a, const struct mad_agent_spec *b)
 {
 	return a->management_class == b->management_class && a->class_version == b->class_version &&
@@ -59,7 +59,7 @@ static struct mad_agent *agent_by_number(struct mad_port *port, uint32_t number)
 	return NULL;
 }
 
-/* A number that no agent has. 0 is no number: programs put it into requests without an agent. */
+/* A number that no agent of the port has. Programs without an agent put 0 into their requests. */
 static uint32_t number_take(struct mad_port *port)
 {
 	do

@@ -14,16 +14,16 @@
 enum {
 	/* How many segments a receiver lets a sender send beyond those that it has. */
 	RMPP_WINDOW = 64,
-	/* How many segments a sender sends in a row, and how long it then lets others do so. */
+	/* How many segments a sender sends in a row, and how long it pauses then. */
 	RMPP_BURST = 256,
 	RMPP_PAUSE_MS = 1,
 	/* How long a sender of segments waits for an acknowledgement. */
 	RMPP_ACK_TIMEOUT_MS = 2000,
 	/* How long a receiver waits for the next segment. */
 	RMPP_SEGMENT_TIMEOUT_MS = 40000,
-	/* How long a receiver acknowledges the segments of a message that it has delivered. */
+	/* How long a receiver acknowledges late segments of a message that it has delivered. */
 	RMPP_LINGER_MS = 10000,
-	/* How many such messages a port keeps. It forgets the oldest first. */
+	/* How many delivered messages a port keeps for that. It forgets the oldest first. */
 	RMPP_LINGERING_MAX = 256,
 	MAD_SEND_BUCKETS = 512, /* of an agent, a power of two */
 };
@@ -69,10 +69,10 @@ struct mad_agent {
 
 enum mad_send_state {
 	MAD_SEND_AWAITS_RESPONSE,
-	MAD_SEND_AWAITS_ACK, /* of segments; the response may follow */
+	MAD_SEND_AWAITS_ACK, /* waits for an ACK of segments, and may wait for a response then */
 };
 
-/* A request without a response yet, or a message that is not acknowledged as a whole yet. */
+/* A request that has no response yet, or a message of which segments are unacknowledged. */
 struct mad_send {
 	struct list link; /* in one of the agent's sends */
 	struct mad_timer timer;
@@ -80,15 +80,15 @@ struct mad_send {
 	enum mad_send_state state;
 	struct mad_address to;
 	struct mad_header header;
-	uint32_t timeout_ms; /* for the response; 0: there is none */
-	uint32_t retries; /* for each wait */
+	uint32_t timeout_ms; /* for the response; 0: no response is expected */
+	uint32_t retries; /* retries_left begins at this, and again when an ACK brings progress */
 	uint32_t retries_left;
 	/* Segments, from 1; the count is 0 unless the message is sent by RMPP. */
 	uint32_t segment_count;
-	uint32_t segment_sent; /* the last one */
-	uint32_t segment_acked; /* and all before it */
+	uint32_t segment_sent; /* the last segment that was sent */
+	uint32_t segment_acked; /* this segment and all before it are acknowledged */
 	uint32_t window_last; /* the receiver takes segments up to this one */
-	uint32_t count; /* of the message */
+	uint32_t count; /* the length of the message in bytes */
 	uint32_t room; /* of `bytes` */
 	uint8_t bytes[]; /* the message, zero up to MAD_BYTES */
 };
@@ -101,7 +101,7 @@ enum mad_receive_state {
 /* A message in reassembly. */
 struct mad_receive {
 	struct list link; /* in the agent's receives */
-	struct list lingering_link; /* in the port's, if complete */
+	struct list lingering_link; /* in the port's `lingering`, if complete */
 	struct mad_timer timer;
 	struct mad_agent *agent;
 	enum mad_receive_state state;
@@ -117,7 +117,7 @@ struct mad_receive {
 	uint8_t *bytes;
 };
 
-/* Give a new timer a place in the heap, or take the place back. Returns 0 or -ENOMEM. */
+/* Reserve a place in the heap for a new timer, or release it. Returns 0 or -ENOMEM. */
 int mad_timer_init(struct mad_layer *layer, struct mad_timer *timer, enum mad_timer_kind kind);
 void mad_timer_done(struct mad_layer *layer, struct mad_timer *timer);
 void mad_timer_set(
@@ -139,7 +139,7 @@ struct mad_send *mad_send_find_request(struct mad_agent *agent, const struct mad
 struct mad_send *mad_send_find_message(
 	struct mad_agent *agent, const struct mad_header *header, const struct mad_address *from);
 void mad_send_destroy(struct mad_send *send);
-/* Give a request or message back to its agent with status ETIMEDOUT, and destroy it. */
+/* Return a request or message to its agent with status ETIMEDOUT, and destroy it. */
 void mad_send_give_up(struct mad_send *send);
 void mad_send_expire(struct mad_send *send, uint64_t now_ns);
 
@@ -149,11 +149,11 @@ void mad_send_expire(struct mad_send *send, uint64_t now_ns);
 bool rmpp_send_is_needed(const struct mad_agent *agent, const struct mad_header *header,
 	const uint8_t *bytes, uint32_t count);
 /*
- * Prepare a message for segments. Of its RMPP header, only the flag `active` counts, as in Linux:
- * OpenSM leaves the type unset.
+ * Prepare a message for sending in segments. Of the RMPP header that the agent has filled in, only
+ * the flag `active` counts, as in Linux: OpenSM leaves the type unset.
  */
 void rmpp_send_begin(struct mad_send *send);
-/* Has the window room for segments that a pause has put off? */
+/* Is the sender in a pause: does the window allow segments that it has yet to send? */
 bool rmpp_send_is_paused(const struct mad_send *send);
 /* Send the segments that the window allows, with pauses. */
 void rmpp_send_more(struct mad_send *send, uint64_t now_ns);

@@ -108,7 +108,7 @@ void mad_port_transmit(struct mad_port *port, uint32_t own_qpn, const struct mad
 	port->layer->calls->transmit(port->context, own_qpn, to, mad);
 }
 
-/* Answer a Get or Set that no agent has registered, so that its sender need not wait. */
+/* Answer a Get or Set for which no agent has registered, so that its sender need not wait. */
 static void answer_unmatched(struct mad_port *port, const struct mad_address *from,
 	const struct mad_header *request, const uint8_t *mad)
 {
@@ -154,7 +154,7 @@ static void receive_segment(struct mad_agent *agent, uint32_t own_qpn,
 	rmpp_receive_delivered(receive);
 }
 
-/* A MAD with an active RMPP header, for an agent with RMPP. */
+/* Handle a MAD with an active RMPP header, for an agent with RMPP. */
 static void receive_rmpp(struct mad_agent *agent, uint32_t own_qpn, const struct mad_address *from,
 	const struct mad_header *header, const struct rmpp_header *rmpp, const uint8_t *mad,
 	uint64_t now_ns)
@@ -191,7 +191,7 @@ void mad_port_receive(struct mad_port *port, uint32_t own_qpn, const struct mad_
 
 	mad_header_decode(&header, mad);
 	port->counters.received++;
-	/* IBTA 13.5.3.1: subnet management is QP0's, everything else QP1's. */
+	/* IBTA 13.5.3.1: QP0 takes the subnet management classes, QP1 all others. */
 	if (header.base_version != MAD_BASE_VERSION || own_qpn > GSI_QPN ||
 		mad_class_is_subnet(header.management_class) != (own_qpn == SMI_QPN)) {
 		port->counters.malformed++;

@@ -3,14 +3,15 @@
 #define URNIC_MAD_MAD_LAYER_H
 
 /*
- * The MAD layer of a channel adapter, as Linux has it in its kernel: agents that send and receive
+ * The MAD layer of a channel adapter, like that of Linux's kernel: agents that send and receive
  * management datagrams at a port's QP0 and QP1.
  *
  * The upper 32 bits of a transaction ID are the number of the agent that sent the request, so a
  * response finds its agent. A request goes to the agent that has registered its class, version,
- * method and, for vendor classes, OUI. A request with a timeout is sent again until its response
- * comes or the retries are used up; then the agent gets it back with status ETIMEDOUT. For an agent
- * with RMPP, the layer segments and reassembles long messages in both directions (IBTA 13.6).
+ * method and, for vendor classes, OUI. The layer sends a request with a timeout again until its
+ * response comes. When the retries are used up, the agent gets the request back with status
+ * ETIMEDOUT. For an agent with RMPP, the layer segments and reassembles long messages in both
+ * directions (IBTA 13.6).
  *
  * Sans I/O: the caller passes in received MADs and the time, and gets MADs to send by a callback.
  * A callback must not call back into the layer. Ports of one layer share its timers. The caller
@@ -30,7 +31,7 @@ enum {
 	MAD_SENDS_MAX = 1 << 16, /* unanswered requests and unfinished messages of a port */
 	MAD_RECEIVES_MAX = 256, /* messages of a port in reassembly */
 	MAD_MESSAGE_BYTES_MAX = 1 << 26,
-	/* Of a port: the messages that are sent, and those in reassembly, each. */
+	/* Of a port: for the messages that it sends, and as much for those in reassembly. */
 	MAD_PORT_BYTES_MAX = 2 * MAD_MESSAGE_BYTES_MAX,
 };
 
@@ -46,15 +47,15 @@ struct mad_address {
 	uint16_t lid;
 	uint16_t pkey_index;
 	uint8_t sl;
-	uint8_t path_bits; /* of the own LID */
-	uint8_t gid_index; /* the own GID, if `has_grh` */
+	uint8_t path_bits; /* of this port's LID */
+	uint8_t gid_index; /* of this port's GID, if `has_grh` */
 	uint8_t hop_limit;
 	uint8_t traffic_class;
 	bool has_grh;
 	struct gid gid;
 };
 
-/* What an agent wants. */
+/* Which MADs an agent gets. */
 struct mad_agent_spec {
 	uint8_t management_class; /* 0: the agent only sends, in any class */
 	uint8_t class_version;
@@ -80,9 +81,9 @@ struct mad_counters {
 	uint64_t sent; /* MADs, segments and acknowledgements included */
 	uint64_t received;
 	uint64_t retried;
-	uint64_t timed_out; /* requests and messages that were given back */
+	uint64_t timed_out; /* requests and messages that were returned to their agents */
 	uint64_t unmatched_responses; /* for which no agent waits */
-	uint64_t unmatched_requests; /* which no agent has registered */
+	uint64_t unmatched_requests; /* for which no agent has registered */
 	uint64_t malformed;
 	uint64_t aborted; /* messages that either end has aborted */
 };
@@ -105,24 +106,25 @@ const struct mad_counters *mad_port_counters(const struct mad_port *port);
 /*
  * A MAD has arrived at the port.
  *
- * `own_qpn`  0 or 1: where.
- * `from`     Its sender. `path_bits`, `pkey_index` and `gid_index` are what it used of the port.
+ * `own_qpn`  0 or 1: the QP to which the MAD was sent.
+ * `from`     The sender. `path_bits`, `pkey_index` and `gid_index` are those of the port to which
+ *            the sender has addressed the MAD.
  * `mad`      Hostile input. Borrowed for the call.
  *
- * A Get or Set at QP1 that no agent has registered gets an answer that says so, as Linux does.
+ * A Get or Set at QP1 for which no agent has registered gets an answer that says so, as from Linux.
  */
 void mad_port_receive(struct mad_port *port, uint32_t own_qpn, const struct mad_address *from,
 	const uint8_t mad[MAD_BYTES], uint64_t now_ns);
 
 /*
- * Add an agent. Returns 0; -EINVAL for a class, version or QP that there is not; -EADDRINUSE when
+ * Add an agent. Returns 0; -EINVAL for a class, version or QP that does not exist; -EADDRINUSE when
  * another agent has one of its methods; -ENOMEM.
  */
 int mad_agent_add(struct mad_port *port, const struct mad_agent_spec *spec, void *context,
 	struct mad_agent **ret_agent);
 /* Forget an agent, its requests and messages. */
 void mad_agent_remove(struct mad_agent *agent);
-/* Its number, in the upper half of transaction IDs; unique in the port. */
+/* The agent's number, for the upper half of transaction IDs; unique in the port. */
 uint32_t mad_agent_number(const struct mad_agent *agent);
 
 /*
@@ -130,12 +132,12 @@ uint32_t mad_agent_number(const struct mad_agent *agent);
  *
  * `bytes`       The message, at least MAD_HEADER_BYTES of it; the rest of a MAD is sent as zero.
  *               More than MAD_BYTES need an agent with RMPP and an active RMPP header.
- * `timeout_ms`  How long to wait for the response to each sending. 0: there is none. Ignored if
- *               the message is a response.
+ * `timeout_ms`  How long to wait for the response after each sending. 0: no response is expected.
+ *               Ignored if the message is a response.
  * `retries`     How often to send again.
  *
- * Returns 0; -EINVAL for a message that cannot be, or a request with the transaction ID of another
- * that waits; -ENOMEM; -ENOBUFS when too many requests and messages wait, or too long ones.
+ * Returns 0; -EINVAL for an illegal message, or for a request with the transaction ID of another
+ * one that waits; -ENOMEM; -ENOBUFS when too many requests and messages wait, or too long ones.
  */
 int mad_agent_send(struct mad_agent *agent, const struct mad_address *to, const uint8_t *bytes,
 	uint32_t count, uint32_t timeout_ms, uint32_t retries, uint64_t now_ns);

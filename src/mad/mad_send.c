@@ -164,7 +164,7 @@ int mad_agent_send(struct mad_agent *agent, const struct mad_address *to, const 
 		if (is_duplicate(agent, &header))
 			return -EINVAL;
 	} else {
-		/* Nothing answers a response, though ibping sets a timeout for its own. */
+		/* A response gets no answer, so ignore a timeout, which ibping sets. */
 		timeout_ms = 0;
 	}
 	if (!is_segmented && timeout_ms == 0) {

@@ -116,7 +116,7 @@ static bool reserve_segments(struct mad_receive *receive, uint32_t segments)
 	return true;
 }
 
-/* Put a segment into its place. The first one brings the headers of the message. */
+/* Put a segment into its place. The headers of the message are those of its first segment. */
 static void segment_store(struct mad_receive *receive, uint32_t segment, const uint8_t *mad)
 {
 	uint32_t offset = data_offset(receive), step = MAD_BYTES - offset;
@@ -131,7 +131,7 @@ static void segment_store(struct mad_receive *receive, uint32_t segment, const u
 	}
 }
 
-/* Has a segment behind this one, which says that it is the last, arrived already? */
+/* This segment has the flag RMPP_LAST. Has a segment behind it arrived already? */
 static bool is_last_too_early(const struct mad_receive *receive, uint32_t segment)
 {
 	uint32_t beyond = segment - receive->segment_acked;
@@ -174,8 +174,8 @@ static void segment_timer_set(struct mad_receive *receive, uint64_t now_ns, uint
 }
 
 /*
- * While segments of a response arrive, its request is not sent again: a long response may take
- * longer than the timeout.
+ * Restart the timer of a response's request with each segment: a long response may take longer than
+ * the timeout, and the layer must not send the request again meanwhile.
  */
 static void request_hold(struct mad_agent *agent, const struct mad_header *header, uint64_t now_ns)
 {
@@ -217,7 +217,7 @@ static bool segment_take(struct mad_receive *receive, const struct rmpp_header *
 		send_ack(receive, mad);
 		return true;
 	}
-	/* The sender's first window is one segment. */
+	/* A sender begins with a window of one segment, so acknowledge that at once. */
 	if (rmpp->segment == 1 || receive->segment_acked == receive->window_last) {
 		receive->window_last = receive->segment_acked + RMPP_WINDOW;
 		send_ack(receive, mad);
@@ -233,7 +233,7 @@ static bool segment_is_here(const struct mad_receive *receive, uint32_t segment)
 	return segment <= receive->segment_acked || (beyond < 64 && receive->beyond >> beyond & 1);
 }
 
-/* The message to which a segment belongs; NULL: none, and none begins with it. */
+/* Find or begin the message to which a segment belongs. NULL: there is none. */
 static struct mad_receive *segment_owner(struct mad_agent *agent, uint32_t own_qpn,
 	const struct mad_address *from, const struct mad_header *header,
 	const struct rmpp_header *rmpp, const uint8_t *mad)
@@ -242,7 +242,7 @@ static struct mad_receive *segment_owner(struct mad_agent *agent, uint32_t own_q
 
 	if (receive)
 		return receive;
-	/* A response without a request, or the rest of a message that this end has given up. */
+	/* Ignore a response without a request, and the rest of a message that was given up. */
 	if ((mad_header_is_response(header) && !mad_send_find_request(agent, header)) ||
 		rmpp->segment != 1)
 		return NULL;
@@ -263,7 +263,7 @@ struct mad_receive *rmpp_receive_segment(struct mad_agent *agent, uint32_t own_q
 		return NULL;
 	status = segment_check(receive, rmpp);
 	if (status != RMPP_STATUS_OK) {
-		/* A delivered message cannot fail. */
+		/* A message that was delivered cannot fail any more. */
 		if (receive->state == MAD_RECEIVE_ACTIVE)
 			receive_fail(receive, mad, status);
 		return NULL;

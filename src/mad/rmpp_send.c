@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sending messages by RMPP (IBTA 13.6.6): segments within the receiver's window. Without an
- * acknowledgement, the sender repeats them from the first unacknowledged one.
+ * Sending messages by RMPP (IBTA 13.6.6): segments within the receiver's window. After a timeout
+ * without an acknowledgement, the sender repeats the segments from the first unacknowledged one.
  */
 #include <assert.h>
 #include <string.h>
@@ -57,7 +57,7 @@ static void segment_encode(const struct mad_send *send, uint32_t segment, uint8_
 	rmpp.status = RMPP_STATUS_OK;
 	rmpp.segment = segment;
 	rmpp.length = 0;
-	/* IBTA 13.6.2.3: the first has the length of all segments, the last its own. */
+	/* IBTA 13.6.2.3: the first segment has the length of all of them, the last one its own. */
 	if (segment == 1) {
 		rmpp.flags |= RMPP_FIRST;
 		rmpp.length = send->segment_count * RMPP_SEGMENT_BYTES - pad;
@@ -82,8 +82,8 @@ bool rmpp_send_is_paused(const struct mad_send *send)
 }
 
 /*
- * The receiver chooses the window, which may be all of a message of many megabytes. So the sender
- * pauses: other messages, and other work of the caller, have their turns.
+ * The receiver chooses the window, which may be as long as a message of many megabytes. So the
+ * sender pauses after each burst, to let other messages, and the caller's other work, have turns.
  */
 void rmpp_send_more(struct mad_send *send, uint64_t now_ns)
 {
@@ -101,7 +101,7 @@ void rmpp_send_more(struct mad_send *send, uint64_t now_ns)
 void rmpp_send_again(struct mad_send *send, uint64_t now_ns)
 {
 	if (send->state == MAD_SEND_AWAITS_RESPONSE) {
-		/* The receiver has the request, so it need not be sent as a whole again. */
+		/* The receiver has the whole request: its last segment is enough as a reminder. */
 		send->segment_sent = send->segment_count - 1;
 		send->window_last = send->segment_count;
 		rmpp_send_more(send, now_ns);
@@ -112,7 +112,7 @@ void rmpp_send_again(struct mad_send *send, uint64_t now_ns)
 	rmpp_send_more(send, now_ns);
 }
 
-/* All segments are acknowledged. */
+/* All segments are acknowledged: wait for the response, if one is expected. */
 static void send_finish(struct mad_send *send, uint64_t now_ns)
 {
 	if (send->timeout_ms == 0 || mad_header_is_response(&send->header)) {
@@ -123,7 +123,7 @@ static void send_finish(struct mad_send *send, uint64_t now_ns)
 	mad_timer_set(send->agent->port->layer, &send->timer, now_ns, send->timeout_ms);
 }
 
-/* One of the two ends aborts the message. The agent gets back a request, but no response. */
+/* One of the two ends aborts the message. A request is returned to its agent, a response is not. */
 static void send_fail(struct mad_send *send)
 {
 	send->agent->port->counters.aborted++;
@@ -146,7 +146,7 @@ static enum rmpp_status ack_check(const struct mad_send *send, const struct rmpp
 
 static void receive_ack(struct mad_send *send, const struct rmpp_header *rmpp, uint64_t now_ns)
 {
-	/* An ACK that another one has overtaken. */
+	/* Ignore an ACK that a later one has overtaken. */
 	if (rmpp->segment < send->segment_acked || rmpp->length < send->window_last)
 		return;
 	if (rmpp->segment > send->segment_acked)
