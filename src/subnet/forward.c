@@ -4,7 +4,7 @@
 
 #include "subnet/subnet_internal.h"
 
-/* A frame on its way, all copies of it. */
+/* A frame on its way through the subnet, with all copies of it. */
 struct flight {
 	uint8_t *bytes;
 	uint32_t count;
@@ -17,7 +17,7 @@ static void frame_arrive(struct subnet *subnet, uint32_t node, uint32_t in_port,
 
 /* --- end ports --- */
 
-/* Make the answer's frame out of the request's addresses, and send it. */
+/* Send the response `mad`, to the sender of `request`. */
 static void response_send(struct subnet *subnet, uint32_t node, uint32_t port,
 	const struct mad_frame *request, const uint8_t mad[MAD_BYTES])
 {
@@ -35,7 +35,7 @@ static void response_send(struct subnet *subnet, uint32_t node, uint32_t port,
 	frame_send(subnet, node, port, bytes, mad_frame_encode(&answer, mad, bytes));
 }
 
-/* Returns true if the MAD at QP1 was the node's own. */
+/* Does the node itself handle this MAD at QP1? Then do so, and return true. */
 static bool gmp_is_own(struct subnet *subnet, uint32_t node, uint32_t port,
 	const struct flight *flight, const struct mad_frame *from, const uint8_t *mad)
 {
@@ -91,7 +91,7 @@ static void end_receive(
 
 /* --- switches --- */
 
-/* Set the lane of a frame for an output port; returns false if its service level has none. */
+/* Set a frame's lane for an output port. Returns false if the frame's service level has no lane. */
 static bool vl_map(const struct node_port *out, uint32_t in_port, struct flight *flight)
 {
 	uint8_t vl;
@@ -129,7 +129,7 @@ static void switch_pass(struct subnet *subnet, uint32_t node, uint32_t in_port, 
 		frame_arrive(subnet, out->peer_node, out->peer_port, flight, hops + 1);
 }
 
-/* Send a copy to each port of a group but the one that it came from. */
+/* Send a copy to each port of the frame's group, except the one at which the frame arrived. */
 static void switch_multicast(struct subnet *subnet, uint32_t node, uint32_t in_port,
 	struct flight *flight, uint32_t hops)
 {

@@ -5,19 +5,19 @@
 #include "subnet/subnet_internal.h"
 
 enum {
-	MTU_HEADERS_BYTES = 124, /* LRH to ICRC, all but the payload (IBTA 7.7.8) */
+	MTU_HEADERS_BYTES = 124, /* the most from LRH to ICRC besides the payload (IBTA 7.7.8) */
 	MILLION = 1000000,
 };
 
 /* --- width and speed --- */
 
-/* A width as PortInfo has it. */
+/* A number of lanes as PortInfo encodes it. */
 static uint8_t width_code(uint8_t lanes)
 {
 	return lanes == 1 ? 1 : lanes == 4 ? 2 : lanes == 8 ? 4 : lanes == 12 ? 8 : 16;
 }
 
-/* The widest of the widths. */
+/* The widest of some widths, each a bit as in PortInfo. */
 static uint8_t width_widest(uint8_t widths)
 {
 	static const uint8_t order[] = {8, 4, 2, 16, 1}; /* 12x, 8x, 4x, 2x, 1x */
@@ -28,13 +28,13 @@ static uint8_t width_widest(uint8_t widths)
 	return 1;
 }
 
-/* All widths up to a cable's. */
+/* The widths that a port with a cable of `lanes` lanes supports, a bit for each. */
 static uint8_t width_codes(uint8_t lanes)
 {
 	static const uint8_t all[] = {1, 2, 4, 8, 12};
 	uint8_t codes = 0;
 
-	/* Two lanes came with HDR: only a port of a cable with two lanes has them. */
+	/* 2X came with HDR, so only a port whose cable has two lanes supports it. */
 	for (size_t i = 0; i < ARRAY_COUNT(all); i++)
 		if (all[i] <= lanes && (all[i] != 2 || lanes == 2))
 			codes |= width_code(all[i]);
@@ -56,7 +56,7 @@ static uint8_t highest_bit(uint8_t bits)
 	return bits ? (uint8_t)(1u << (31 - __builtin_clz(bits))) : 0;
 }
 
-/* What the port supports depends on its cable, as if the adapter had been bought for it. */
+/* Let the port support the widths and speeds up to those of its cable. */
 void link_support_rate(struct node_port *port)
 {
 	struct ib_port_info *info = &port->info;
@@ -161,7 +161,7 @@ void link_drop(struct subnet *subnet, uint32_t node, uint32_t port)
 
 /* --- cables --- */
 
-/* The port's place, if it exists. */
+/* Find a port; NULL if it does not exist. */
 static struct node_port *port_at(struct subnet *subnet, uint32_t node, uint32_t port)
 {
 	return node < subnet->node_count && port && port <= subnet->nodes[node].port_count
@@ -228,7 +228,7 @@ static bool is_connected(const struct node_port *port)
 	return port->peer_node != TOPOLOGY_NO_NODE && !port->is_cut;
 }
 
-/* Take a cut cable away, at both of its ends. */
+/* Remove a cut cable from the ports at both of its ends. */
 static void cable_remove(struct subnet *subnet, struct node_port *port)
 {
 	if (port->peer_node == TOPOLOGY_NO_NODE)
@@ -386,7 +386,7 @@ bool link_pass(struct subnet *subnet, uint32_t node, uint32_t port, const uint8_
 		return false;
 	}
 	count_received(&peer->counters, 1, count / 4, is_multicast);
-	/* The first packet of data says that the other end is active (IBTA 7.2.7). */
+	/* IBTA 7.2.7: the first data packet shows an armed port that the sender is active. */
 	if (!smp && peer->info.port_state == IB_PORT_ARMED)
 		port_set_state(subnet, at->peer_node, at->peer_port, IB_PORT_ACTIVE);
 	return true;

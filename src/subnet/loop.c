@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Credit loops of the paths: the graph in which a queue waits for the next one on some path. A
- * queue is a port that sends, with a virtual lane.
+ * Credit loops of the paths. A queue is a sending port with a virtual lane. The graph has an edge
+ * from each queue to the next one on each path, since the first waits for the second. A loop is a
+ * cycle of this graph.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,10 +21,10 @@ enum colour { NOT_VISITED, IN_PATH, VISITED, IN_LOOP };
 struct queue {
 	uint64_t *successors; /* NULL: none */
 	uint32_t node;
-	uint16_t seen_lid; /* the last one whose paths have come through */
-	uint16_t seen_levels; /* their service levels */
-	uint32_t parent; /* while it is in the path of the visit */
-	uint32_t next; /* the successor that the visit looks at next */
+	uint16_t seen_lid; /* the last LID to which path_follow() came through this queue */
+	uint16_t seen_levels; /* the service levels of these paths, a bit for each */
+	uint32_t parent; /* the queue from which queue_visit() came to this one */
+	uint32_t next; /* the successor to which queue_visit() goes next */
 	enum colour colour;
 };
 
@@ -44,7 +45,7 @@ struct path {
 	uint8_t sl;
 };
 
-/* What is done with each pair of queues, one behind the other on a path. Returns 0 or -ENOMEM. */
+/* Handles two queues of which one follows the other on a path. Returns 0 or -ENOMEM. */
 typedef int queue_pair_fn(
 	struct graph *graph, uint32_t from, uint32_t to, uint8_t sl, void *context);
 
@@ -80,7 +81,7 @@ static uint32_t queue_at(const struct graph *graph, uint32_t node, uint32_t port
 	return graph->first[node] + port * LANES + vl;
 }
 
-/* The queue of a port for what came in by `in_port`; NO_QUEUE: there is none. */
+/* The queue of `port` that packets from `in_port` enter; NO_QUEUE: they have none. */
 static int64_t queue_of(
 	const struct graph *graph, uint32_t node, uint32_t in_port, uint32_t port, uint8_t sl)
 {
@@ -93,7 +94,10 @@ static int64_t queue_of(
 	return queue_at(graph, node, port, vl);
 }
 
-/* Has a path to this LID, with this service level, come through the queue? Then mark it. */
+/*
+ * Has path_follow() come through the queue before, to this LID with this service level? Notes that
+ * it has now.
+ */
 static bool queue_is_seen(struct queue *queue, const struct path *path)
 {
 	const uint16_t level = (uint16_t)(1u << path->sl);
@@ -105,7 +109,7 @@ static bool queue_is_seen(struct queue *queue, const struct path *path)
 	return is_seen;
 }
 
-/* Follow a path, until another one to its LID has been there before. */
+/* Follow a path up to a queue that a path to the same LID has passed: both go on alike. */
 static int path_follow(
 	struct graph *graph, const struct path *path, queue_pair_fn *each, void *context)
 {
@@ -130,7 +134,7 @@ static int path_follow(
 	return 0;
 }
 
-/* The ports of all CAs, for a loop that starts with *node and *port at 0. */
+/* The next port of a CA. Begin with *node and *port 0. Returns false at the end. */
 static bool ca_port_next(const struct subnet *subnet, uint32_t *node, uint32_t *port)
 {
 	for (; *node < subnet->node_count; (*node)++, *port = 0) {
@@ -202,7 +206,7 @@ static void queue_place(const struct graph *graph, uint32_t queue, struct subnet
 		.vl = (uint8_t)((queue - graph->first[node]) % LANES)};
 }
 
-/* The next successor that the visit of a queue has not looked at; NO_QUEUE: there is none. */
+/* The queue's next successor that queue_visit() has not seen; NO_QUEUE: there is none. */
 static int64_t successor_next(struct graph *graph, struct queue *queue)
 {
 	struct subnet_hop place;
@@ -219,14 +223,14 @@ static int64_t successor_next(struct graph *graph, struct queue *queue)
 	return NO_QUEUE;
 }
 
-/* The loop, while the paths are looked for that make it. */
+/* The loop that queue_visit() has found. levels_add() finds the service levels. */
 struct found_loop {
 	uint32_t first;
-	uint32_t last; /* from where the parents lead back to the first queue */
+	uint32_t last; /* the parents lead from this queue back to the first one */
 	uint16_t levels;
 };
 
-/* The path of the visit from the last queue back to the first one is the loop. */
+/* Copy the loop: the queues from the last one along the parents to the first one. */
 static void loop_note(
 	struct graph *graph, const struct found_loop *found, struct subnet_loop *ret_loop)
 {
@@ -242,7 +246,7 @@ static void loop_note(
 			queue_place(graph, at, &ret_loop->hops[count]);
 }
 
-/* Visit all that waits behind a queue. Returns true when the path has come back to itself. */
+/* Visit all queues that a queue leads to, depth first. Returns true when the path meets itself. */
 static bool queue_visit(struct graph *graph, uint32_t first, struct found_loop *ret_found)
 {
 	uint32_t at = first;
@@ -277,7 +281,7 @@ static bool graph_has_loop(struct graph *graph, struct found_loop *ret_found)
 	return false;
 }
 
-/* Note the service level of a path that makes one queue of the loop wait for the next one. */
+/* Add the service level of a path that makes a queue of the loop wait for the next one. */
 static int levels_add(struct graph *graph, uint32_t from, uint32_t to, uint8_t sl, void *context)
 {
 	struct found_loop *found = context;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The way of a frame to a unicast LID, looked up without sending one. */
+/* The route of a frame to a unicast LID, looked up in the tables without sending a frame. */
 #include <assert.h>
 
 #include "base/arith.h"
@@ -7,7 +7,7 @@
 
 enum {
 	HOQ_LIFE_UNIT_NS = 4096,
-	HOQ_LIFE_MAX = 19, /* a greater value has no end (IBTA 14.2.5.6) */
+	HOQ_LIFE_MAX = 19, /* a greater value: no limit (IBTA 14.2.5.6) */
 };
 
 /* A walk along the route. */
@@ -90,7 +90,7 @@ static enum subnet_route_end walk_switch(struct walk *walk)
 	return walk_cross(walk, in_port, out);
 }
 
-/* At a CA's port. */
+/* How the route ends at a CA's port. */
 static enum subnet_route_end walk_end(const struct walk *walk, uint32_t port)
 {
 	const struct subnet_node *at = &walk->subnet->nodes[walk->route->node];
@@ -140,7 +140,7 @@ void subnet_route_count(struct subnet *subnet, const struct subnet_route *route,
 	for (uint32_t i = 0; i < route->hop_count; i++) {
 		const struct subnet_hop *hop = &route->hops[i];
 		struct node_port *at = &subnet->nodes[hop->node].ports[hop->port];
-		/* The cable may be another one meanwhile: the next hop's node is the receiver. */
+		/* Stop at a cable that has been moved, so that it leads to another node. */
 		const uint32_t peer_node =
 			i + 1 < route->hop_count ? route->hops[i + 1].node : route->node;
 

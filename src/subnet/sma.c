@@ -73,7 +73,7 @@ static uint16_t get_switch_info(const struct subnet_node *node, uint8_t *data)
 	return MAD_STATUS_OK;
 }
 
-/* A protected M_Key is shown to a requester that knows it, or has just set it (IBTA 14.2.4). */
+/* Show a protected M_Key only to a requester that knows it, or has just set it (IBTA 14.2.4). */
 static uint16_t get_port_info(struct subnet_node *node, uint32_t in_port, uint32_t number,
 	bool knows_m_key, uint8_t *data)
 {

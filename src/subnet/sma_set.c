@@ -68,7 +68,7 @@ static bool speed_is_valid(const struct ib_port_info *set, const struct ib_port_
 			!(set->link_speed_ext_enabled & ~now->link_speed_ext_supported));
 }
 
-/* Which states a manager may set, from the present one (IBTA 14.2.5.6). */
+/* May a manager change the port state `now` to `set` (IBTA 14.2.5.6)? */
 static bool state_is_valid(uint8_t set, uint8_t now)
 {
 	switch (set) {
@@ -117,7 +117,7 @@ void port_set_lids(
 		subnet_event_send(subnet, node, port, SUBNET_SM_CHANGE);
 }
 
-/* What only an end port has. */
+/* Set the components of PortInfo that only an end port has. */
 static void end_port_set(
 	struct subnet *subnet, uint32_t node, uint32_t port, const struct ib_port_info *set)
 {
@@ -159,7 +159,7 @@ static void link_set(struct ib_port_info *now, const struct ib_port_info *set)
 	now->overrun_errors = set->overrun_errors;
 }
 
-/* Only a switch's external ports enforce partitions. */
+/* Set the enforcement of partitions, which only a switch's external ports have. */
 static void enforcement_set(struct ib_port_info *now, const struct ib_port_info *set)
 {
 	now->partition_enforcement_in = set->partition_enforcement_in;
@@ -231,7 +231,7 @@ static uint16_t set_switch_info(struct subnet_node *node, const uint8_t *data)
 	now->default_multicast_other_port = set.default_multicast_other_port;
 	now->life_time = set.life_time;
 	now->multicast_fdb_top = set.multicast_fdb_top;
-	/* Writing a one clears it (IBTA 14.2.5.4). */
+	/* Writing a one clears the bit (IBTA 14.2.5.4). */
 	if (set.port_state_change)
 		now->port_state_change = 0;
 	return MAD_STATUS_OK;

@@ -33,7 +33,7 @@ static void smp_drop(struct subnet *subnet, uint32_t node, uint32_t port)
 	subnet->nodes[node].ports[port].counters.vl15_dropped++;
 }
 
-/* Cross the cable at `port`. Without such a port, `in_port` counts the SMP. */
+/* Send the SMP over the cable at `port`. If there is no such port, count a drop at `in_port`. */
 static bool port_pass(struct subnet *subnet, uint32_t node, uint32_t in_port, uint32_t port,
 	const struct smp_flight *flight)
 {
@@ -75,7 +75,7 @@ static bool is_for_user_manager(const struct subnet_node *at, uint32_t port)
 	return !node_is_switch(at) && at->ports[port].info.capability_mask & IB_CAPABILITY_IS_SM;
 }
 
-/* `port`: where it arrived, or from where the node itself sent it. */
+/* The SMP is for this node. `port`: where it arrived, or from where the node itself sent it. */
 static void smp_consume(
 	struct subnet *subnet, uint32_t node, uint32_t port, struct smp_flight *flight)
 {
@@ -85,7 +85,10 @@ static void smp_consume(
 
 	mad_header_decode(&header, flight->mad);
 	is_request = header.method == MAD_METHOD_GET || header.method == MAD_METHOD_SET;
-	/* A subnet manager of a CA's user sends traps, too: OpenSM does to tell its priority. */
+	/*
+	 * TrapRepress may also answer a trap of a subnet manager of the CA's user: OpenSM sends one
+	 * when its priority changes. So go on unless the node itself sent the trap.
+	 */
 	if (header.method == MAD_METHOD_TRAP_REPRESS && trap_repress(at, header.transaction_id))
 		return;
 	if (!is_request || header.attribute_id == SM_ATTRIBUTE_SM_INFO) {
@@ -172,7 +175,7 @@ static void route_by_lid(struct subnet *subnet, uint32_t node, uint32_t in_port,
 
 void smp_send(struct subnet *subnet, uint32_t node, uint32_t port, struct smp_flight *flight)
 {
-	/* A directed route may begin with a part by LID, if it starts at another node. */
+	/* A directed route without the permissive DLID begins with a part that is routed by LID. */
 	if (flight_is_directed(flight) && flight->dlid == LID_PERMISSIVE)
 		route_directed(subnet, node, 0, port, flight);
 	else

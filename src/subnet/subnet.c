@@ -58,7 +58,7 @@ static void port_info_init(const struct subnet_node *node, uint32_t port, struct
 		.neighbor_mtu = MTU_4096,
 		.mtu_cap = MTU_4096,
 		.vl_cap = VL_CAP,
-		.operational_vls = VL_CAP, /* OpenSM trains a link again to change them */
+		.operational_vls = VL_CAP, /* to change it, OpenSM would train the link again */
 		.vl_arbitration_high_cap = VL_ARBITRATION_CAP,
 		.vl_arbitration_low_cap = VL_ARBITRATION_CAP,
 		.guid_cap = is_end_port ? SUBNET_GUIDS_MAX : 0,
@@ -360,15 +360,15 @@ int subnet_port_capability(struct subnet *subnet, uint32_t node, uint32_t port, 
 	subnet->now_ns = now_ns;
 	user = (at->user_capabilities | set) & ~clear;
 	mask = (at->info.capability_mask | set) & ~clear;
-	/* The embedded manager may have set the same bit at its port. */
+	/* Compare both: the embedded manager may have set the same bit at its own port. */
 	if (mask == at->info.capability_mask && user == at->user_capabilities)
 		return 0;
 	at->info.capability_mask = mask;
 	at->user_capabilities = user;
 	trap_capability(subnet, node, port);
 	/*
-	 * At once: the program that has set IsSM may look for other managers before the next
-	 * subnet_advance().
+	 * Let the manager act at once: the program that has set IsSM may look for other managers
+	 * before the next subnet_advance().
 	 */
 	subnet->calls->notice_change(subnet);
 	subnet->calls->advance(subnet);

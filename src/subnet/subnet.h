@@ -38,7 +38,7 @@ enum {
 	SUBNET_FRAME_BYTES_MAX = 4352,
 	SUBNET_PKEYS_MAX = 128, /* of one port */
 	SUBNET_GUIDS_MAX = 8, /* of one port */
-	SUBNET_HOPS_MAX = 64, /* of one frame: older frames have exceeded their lifetime */
+	SUBNET_HOPS_MAX = 64, /* of one frame; then it is dropped, as if its lifetime had ended */
 };
 
 /* What has happened to a port of a CA. */
@@ -63,14 +63,12 @@ struct subnet_user {
 		uint32_t frame_bytes);
 	/* May be NULL. */
 	void (*event)(void *context, uint32_t node, uint32_t port, enum subnet_event event);
-	/*
-	 * A frame crosses the cable that is connected to a port, which sends it. May be NULL.
-	 */
+	/* The port sends a frame over its cable. May be NULL. */
 	void (*trace)(void *context, uint32_t node, uint32_t port, const uint8_t *frame,
 		uint32_t frame_bytes);
 	/*
-	 * Counters are about to be read or set by a management packet: count what has passed by
-	 * subnet_route_count(). May be NULL.
+	 * A management packet is about to read or set counters. The user now calls
+	 * subnet_route_count() for the frames that it has carried itself. May be NULL.
 	 */
 	void (*count)(void *context);
 	void *context;
@@ -83,7 +81,7 @@ struct subnet_counters {
 #undef SUBNET_COUNTER
 };
 
-/* A port as it is now. The pointers are valid, and their contents live, until subnet_destroy(). */
+/* A port. Until subnet_destroy() the pointers stay valid, and what they point to stays current. */
 struct subnet_port_view {
 	const struct ib_port_info *info;
 	const uint16_t *pkeys;
@@ -106,7 +104,7 @@ struct subnet_node_view {
 	uint64_t guid;
 	uint64_t system_guid;
 	const char *name; /* the name in the topology */
-	const char *description; /* the NodeDescription, live */
+	const char *description; /* the NodeDescription; stays current */
 };
 
 /*
@@ -134,14 +132,14 @@ void subnet_send(struct subnet *subnet, uint32_t node, uint32_t port, uint8_t *f
 	uint32_t frame_bytes, uint64_t now_ns);
 
 /*
- * Do what is due: traps, the embedded subnet manager. Returns when to be called again;
- * UINT64_MAX: not before the next event. Call it after each other call that changes the subnet.
+ * Do what is due: send traps, run the embedded subnet manager. Returns when to call this again;
+ * UINT64_MAX: not by time. The caller also calls it after each other call that changes the subnet.
  */
 uint64_t subnet_advance(struct subnet *subnet, uint64_t now_ns);
 
 /*
- * When to call subnet_advance(), without doing anything. The time is in the past if a call has
- * changed the subnet, such as a subnet_send() that has caused a trap.
+ * Returns when to call subnet_advance(), and changes nothing. The time is in the past after a call
+ * that has changed the subnet, such as a subnet_send() that has caused a trap.
  */
 uint64_t subnet_deadline_ns(const struct subnet *subnet);
 
@@ -150,8 +148,8 @@ uint64_t subnet_deadline_ns(const struct subnet *subnet);
 uint32_t subnet_node_count(const struct subnet *subnet);
 
 /*
- * A node by its name in the topology, its NodeDescription, or its GUID (0x...), the first that
- * fits in this order. Returns its number or -ENOENT.
+ * Find a node by its name in the topology, else by its NodeDescription, else by its GUID (0x...).
+ * Returns its number or -ENOENT.
  */
 int subnet_find_node(const struct subnet *subnet, const char *name_or_guid);
 
@@ -182,11 +180,11 @@ const char *subnet_route_end_text(enum subnet_route_end end);
 struct subnet_route {
 	enum subnet_route_end end;
 	uint32_t node; /* the node where the frame ends */
-	uint32_t port; /* by which it arrived there; at the first node, the port that sends */
+	uint32_t port; /* the port by which it arrived there; at the first node, the sending port */
 	uint32_t hop_count;
 	struct subnet_hop {
 		uint32_t node;
-		uint8_t port; /* which sends */
+		uint8_t port; /* the port that sends */
 		uint8_t vl;
 	} hops[SUBNET_HOPS_MAX];
 	uint32_t frame_bytes_max; /* the longest frame that all hops pass on */
@@ -195,15 +193,15 @@ struct subnet_route {
 };
 
 /*
- * Look up the way that a frame from a CA's port would take now. Returns whether each such frame
- * arrives at a CA's port (SUBNET_ROUTE_ARRIVES); on a cable with errors, some frames do not.
+ * Look up the route that a frame from a CA's port would take now. Returns whether each such frame
+ * arrives at a CA's port (SUBNET_ROUTE_ARRIVES). False if a cable of the route has errors.
  */
 bool subnet_route_find(const struct subnet *subnet, uint32_t node, uint32_t port, uint16_t dlid,
 	uint8_t sl, uint16_t pkey, struct subnet_route *ret_route);
 
 /*
- * The lane of packets that come in by one port of a switch and leave by another one; of a CA's
- * port: `in_port` is 0. Returns false if the service level has none.
+ * Find the lane of packets that come in by one port of a switch and leave by another one. At a CA
+ * `in_port` is 0. Returns false if the service level has no lane.
  */
 bool subnet_vl_find(const struct subnet *subnet, uint32_t node, uint32_t in_port, uint32_t out_port,
 	uint8_t sl, uint8_t *ret_vl);
@@ -227,9 +225,9 @@ struct subnet_loop {
 typedef uint16_t subnet_levels_fn(const void *context, uint32_t node, uint32_t port, uint16_t dlid);
 
 /*
- * Find a credit loop of the paths between all CAs: the last queue waits for the first one. A queue
- * is a port with a virtual lane, which follows from a path's service level by the SL2VL tables. A
- * subnet with credits may deadlock if it has a loop, and never does otherwise.
+ * Find a credit loop of the paths between all CAs: queues that each wait for the next one, and the
+ * last for the first. A queue is a port with a virtual lane. SL2VL tables map a path's service
+ * level to the lane. A subnet with credits may deadlock if it has a loop, and never does otherwise.
  *
  * `levels`  Gets `context`, and is called twice for each path at most.
  *
@@ -261,7 +259,7 @@ uint64_t subnet_port_lifetime_ns(const struct subnet *subnet, uint32_t node, uin
 
 /* All: return 0, or -ENOENT when there is no such port, or it has no cable. */
 
-/* Cut the cable of a port: both ends go down. Connect the same ends again. */
+/* Cut the cable of a port, so that both ends go down; connect the same ends again. */
 int subnet_cable_cut(struct subnet *subnet, uint32_t node, uint32_t port, uint64_t now_ns);
 int subnet_cable_join(struct subnet *subnet, uint32_t node, uint32_t port, uint64_t now_ns);
 
@@ -274,7 +272,7 @@ int subnet_cable_move(struct subnet *subnet, uint32_t node, uint32_t port, uint3
 	uint32_t peer_port, uint64_t now_ns);
 
 /*
- * Frames that a port receives are spoilt, and dropped, with this probability.
+ * Set the probability with which a port receives a frame with a bit error, and drops it.
  *
  * `per_million`   0 to 1,000,000.
  * `attribute_id`  Only SMPs with this attribute; 0: all frames.
@@ -299,8 +297,8 @@ int subnet_port_violation(struct subnet *subnet, uint32_t node, uint32_t port,
 	uint64_t now_ns);
 
 /*
- * Set what subnet_port() shows of a CA's port, in a subnet that only mirrors the ports of another
- * one. No event follows.
+ * Set the attributes or the counters of a CA's port, in a subnet that only mirrors the ports of
+ * another one. No event follows.
  *
  * `info`    info->guid_cap is the number of GUIDs, at most SUBNET_GUIDS_MAX.
  * `pkeys`   SUBNET_PKEYS_MAX P_Keys.

@@ -7,7 +7,7 @@
  *
  *	subnet.c	making it, and looking at it
  *	link.c		cables, the states of ports, what a port sends and receives
- *	forward.c	frames between nodes, other than SMPs; route.c: the way of one, looked up
+ *	forward.c	frames between nodes, other than SMPs; route.c: looks up their routes
  *	loop.c		credit loops of the routes
  *	smi.c		SMPs between nodes
  *	sma.c		the agent of subnet management: Get; sma_set.c: Set
@@ -39,13 +39,13 @@ enum {
 	NO_PORT = 255, /* in a forwarding table */
 	LINK_CROSSINGS_MAX = 4096, /* of all copies of one frame */
 	HOPS_MAX = SUBNET_HOPS_MAX, /* of one copy */
-	TRAPS_MAX = 16, /* of a node, without TrapRepress */
+	TRAPS_MAX = 16, /* of a node, that wait for TrapRepress */
 	TRAP_SENDS_MAX = 8,
 };
 
 #define PKEY_FULL_MEMBER 0x8000
 
-/* The port in the modifier of PortInfo (IBTA 14.2.5.6); the upper bits are hints of the manager. */
+/* The port number in PortInfo's modifier (IBTA 14.2.5.6). The manager uses upper bits for hints. */
 #define PORT_NUMBER_MASK 0xff
 
 /* Traps (IBTA 14.2.5.1, table 131). */
@@ -76,12 +76,12 @@ struct node_port {
 	uint16_t error_attribute;
 };
 
-/* A trap that is sent until its TrapRepress comes. */
+/* A trap that the node repeats until its TrapRepress comes. */
 struct pending_trap {
 	uint64_t transaction_id;
 	uint64_t next_ns;
 	uint8_t sends_left; /* 0: the place is empty */
-	uint8_t port; /* a CA's port that sends it */
+	uint8_t port; /* the port of a CA that sends the trap; 0 at a switch */
 	uint8_t notice[IB_NOTICE_BYTES];
 };
 
@@ -98,7 +98,7 @@ struct subnet_node {
 	struct ib_switch_info switch_info;
 	uint8_t *linear; /* LINEAR_FDB_CAP output ports */
 	uint64_t (*multicast)[MULTICAST_MASK_WORDS]; /* MULTICAST_FDB_CAP masks of ports */
-	uint16_t trap_count; /* traps that were made, for their transaction IDs */
+	uint16_t trap_count; /* traps so far: their transaction IDs are counted from this */
 	struct pending_trap traps[TRAPS_MAX];
 };
 
@@ -106,7 +106,7 @@ struct mad_frame;
 struct smp_flight;
 struct subnet_manager;
 
-/* What the subnet calls of its manager. */
+/* The functions of the embedded manager, for the subnet to call. */
 struct subnet_manager_calls {
 	/* Set subnet->manager. Returns 0 or -ENOMEM. After an error destroy() follows, too. */
 	int (*create)(struct subnet *subnet);
@@ -131,8 +131,8 @@ struct subnet {
 	struct subnet_node *nodes;
 	uint32_t node_count;
 	uint64_t now_ns;
-	uint64_t route_changes; /* of all that a route depends on */
-	uint64_t traps_at_ns; /* the first of all nodes' */
+	uint64_t route_changes; /* counts the changes of anything on which a route depends */
+	uint64_t traps_at_ns; /* when the first trap of all nodes is due */
 	uint64_t random; /* the state of error rates */
 	const struct subnet_manager_calls *calls;
 	struct subnet_manager *manager; /* for `calls` */
@@ -151,7 +151,7 @@ static inline bool node_is_switch(const struct subnet_node *node)
 	return node->kind == TOPOLOGY_SWITCH;
 }
 
-/* The port whose LID, P_Keys and M_Key count for what arrives at `port`: a switch's port 0. */
+/* The end port that takes what arrives at `port`: at a switch port 0, else `port` itself. */
 static inline struct node_port *node_end_port(struct subnet_node *node, uint32_t port)
 {
 	return &node->ports[node_is_switch(node) ? 0 : port];
@@ -169,8 +169,8 @@ static inline uint8_t port_vl_count(const struct ib_port_info *info)
 }
 
 /*
- * The lane of a frame that came in by `in_port` and leaves by `out`; 0 at a CA. Returns false if
- * the service level has none.
+ * Find the lane of a frame that came in by `in_port` (0 at a CA) and leaves by `out`. Returns false
+ * if the service level has no lane.
  */
 static inline bool port_vl_find(
 	const struct node_port *out, uint32_t in_port, uint8_t sl, uint8_t *ret_vl)
@@ -182,10 +182,10 @@ static inline bool port_vl_find(
 /* --- link.c --- */
 
 /*
- * Send a frame out of a port. Returns false, with the reason counted, if it does not arrive.
+ * Send a frame over the cable of a port. If it does not arrive, return false and count the reason.
  *
  * `bytes`  LRH to ICRC.
- * `smp`    Its MAD, if it is an SMP; else NULL.
+ * `smp`    The MAD in the frame, if it is an SMP; else NULL.
  */
 bool link_pass(struct subnet *subnet, uint32_t node, uint32_t port, const uint8_t *bytes,
 	uint32_t count, const uint8_t *smp);
@@ -193,10 +193,10 @@ bool link_pass(struct subnet *subnet, uint32_t node, uint32_t port, const uint8_
 /* Bring a cable up or down, at both of its ends. */
 void link_train(struct subnet *subnet, uint32_t node, uint32_t port);
 void link_drop(struct subnet *subnet, uint32_t node, uint32_t port);
-/* Is there a cable with two ends that want a link? */
+/* Does the port have a connected cable, and is no end of the cable disabled? */
 bool link_is_possible(const struct subnet *subnet, uint32_t node, uint32_t port);
 
-/* The only function that assigns a port's state. Its user and the subnet managers hear of it. */
+/* The only function that assigns a port's state. It informs the port's user and the manager. */
 void port_set_state(struct subnet *subnet, uint32_t node, uint32_t port, enum ib_port_state state);
 
 void subnet_event_send(
@@ -207,7 +207,7 @@ bool port_pkey_matches(const struct node_port *port, uint32_t count, uint16_t pk
 uint32_t node_pkey_count(const struct subnet_node *node);
 /* Count a violation of a key; the counter sticks at its maximum. */
 void port_count_violation(uint16_t *counter);
-/* What the port supports follows from its cable. */
+/* Set the widths and speeds that the port supports: those up to its cable's. */
 void link_support_rate(struct node_port *port);
 /* Count a frame, or many, as sent by a port and as received by its peer. */
 void link_count(struct node_port *at, struct node_port *peer, uint64_t packets, uint64_t words,
@@ -227,7 +227,7 @@ void frame_send(
 
 /* --- smi.c --- */
 
-/* An SMP leaves a node. `port`: a CA's port; 0 at a switch. */
+/* Send an SMP from a node. `port`: a CA's port; 0 at a switch. */
 void smp_send(struct subnet *subnet, uint32_t node, uint32_t port, struct smp_flight *flight);
 
 /* --- sma.c, sma_set.c --- */
@@ -249,7 +249,7 @@ uint16_t sma_set(struct subnet *subnet, uint32_t node, uint32_t in_port,
 /* The port that an attribute modifier names; NULL: there is none. */
 struct node_port *sma_port(struct subnet_node *node, uint32_t in_port, uint32_t number);
 
-/* The attributes that an attribute modifier names; NULL: there is none. */
+/* The part of an attribute that the attribute modifier names; NULL: there is none. */
 uint8_t *sma_sl_to_vl(struct subnet_node *node, uint32_t in_port, uint32_t modifier);
 uint8_t *sma_vl_arbitration(struct subnet_node *node, uint32_t in_port, uint32_t modifier);
 
@@ -261,7 +261,7 @@ struct sma_multicast_block {
 };
 bool sma_multicast_block(struct sma_multicast_block *ret_at, uint32_t modifier);
 
-/* Set LID, LMC, the manager's LID and SL, and the prefix of GIDs. The port's user hears of it. */
+/* Set LID, LMC, the manager's LID and SL, and the prefix of GIDs, and tell the port's user. */
 void port_set_lids(
 	struct subnet *subnet, uint32_t node, uint32_t port, const struct ib_port_info *set);
 

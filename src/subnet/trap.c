@@ -15,7 +15,7 @@ enum {
 	INTERVAL_UNIT_NS = 4096,
 };
 
-/* A port that has no LID, or knows no manager, cannot send a trap (IBTA 14.3.3). */
+/* Can the port send a trap? Not without a LID, or the LID of a manager (IBTA 14.3.3). */
 static bool port_can_send(const struct node_port *port)
 {
 	return port->info.port_state == IB_PORT_ACTIVE && port->info.lid && port->info.sm_lid;
@@ -26,7 +26,7 @@ static uint64_t interval_ns(const struct node_port *port)
 	return (uint64_t)INTERVAL_UNIT_NS << port->info.subnet_timeout;
 }
 
-/* Send a notice from an end port, and again until the manager has repressed it. */
+/* Send a notice from an end port, and repeat it until a TrapRepress comes. */
 static void trap_add(
 	struct subnet *subnet, uint32_t node, uint32_t port, uint8_t type, struct ib_notice *notice)
 {
@@ -189,7 +189,7 @@ void traps_advance(struct subnet *subnet)
 {
 	uint64_t first_ns = UINT64_MAX;
 
-	/* A trap that is sent may cause others, which set the time again. */
+	/* Reset the time first: sending a trap may cause other traps, which set it. */
 	subnet->traps_at_ns = UINT64_MAX;
 	for (uint32_t node = 0; node < subnet->node_count; node++) {
 		for (uint32_t i = 0; i < TRAPS_MAX; i++) {

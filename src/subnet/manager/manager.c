@@ -10,7 +10,7 @@
 
 /* --- its life --- */
 
-/* The first switch's port 0, else the first CA's port 1. */
+/* Choose the manager's port: port 0 of the first switch, else port 1 of the first CA. */
 static void place_choose(const struct subnet *subnet, struct subnet_manager *manager)
 {
 	manager->node = 0;
@@ -71,7 +71,7 @@ void manager_notice_change(struct subnet *subnet)
 		subnet->manager->is_change_pending = true;
 }
 
-/* This manager does not know the groups that another manager made, so their members join again. */
+/* Let members join again: this manager does not know the groups that another manager made. */
 static void clients_reregister(struct subnet *subnet)
 {
 	const struct subnet_manager *manager = subnet->manager;
@@ -82,7 +82,7 @@ static void clients_reregister(struct subnet *subnet)
 				manager->lids[lid].port, SUBNET_CLIENT_REREGISTER);
 }
 
-/* After a failure (no memory, no LID left) the ports and tables stay as they were. */
+/* Sweep as the master. After a failure (no memory, no LID left) ports and tables are unchanged. */
 static void master_sweep(struct subnet *subnet)
 {
 	struct subnet_manager *manager = subnet->manager;
@@ -127,8 +127,8 @@ static uint64_t manager_deadline_ns(const struct subnet *subnet)
 /* --- SMPs to it --- */
 
 /*
- * Returns false for a SubnSet with a wrong SM_Key, which gets no answer. Zero is no key:
- * infiniband-diags' sminfo sends it.
+ * Answer an SMInfo. Returns false for a SubnSet with a wrong SM_Key, which gets no answer. A key of
+ * zero is accepted, because sminfo of infiniband-diags sends it.
  */
 static bool sm_info_answer(
 	struct subnet *subnet, const struct mad_header *header, struct smp_flight *flight)
@@ -150,8 +150,8 @@ static bool sm_info_answer(
 }
 
 /*
- * Does the trap tell of a change that a sweep finds? Violations of keys do not: anyone could make
- * the manager sweep by frames with a wrong P_Key.
+ * Does the trap report a change that needs a sweep? A violation of a key needs none. Otherwise any
+ * host could make the manager sweep, by frames with a wrong P_Key.
  */
 static bool trap_needs_sweep(const uint8_t mad[MAD_BYTES])
 {
@@ -161,7 +161,7 @@ static bool trap_needs_sweep(const uint8_t mad[MAD_BYTES])
 	return notice.trap_number == TRAP_LINK_STATE || notice.trap_number == TRAP_LOCAL_CHANGES;
 }
 
-/* Tell the sender of a trap that it has arrived. */
+/* Answer a trap by TrapRepress, so that its sender does not repeat it. */
 static void trap_answer(const struct mad_header *header, struct smp_flight *flight)
 {
 	struct mad_header answer = *header;
@@ -170,7 +170,7 @@ static void trap_answer(const struct mad_header *header, struct smp_flight *flig
 	mad_header_encode(&answer, flight->mad);
 }
 
-/* Is a program at the same port the subnet manager that a request is for? */
+/* Is a request for another subnet manager, a program at the same port? */
 static bool is_for_user(const struct subnet *subnet, uint32_t in_port)
 {
 	const struct subnet_node *at = &subnet->nodes[subnet->manager->node];

@@ -7,7 +7,7 @@
 #include "subnet/manager/manager_internal.h"
 
 enum {
-	QUERIES_MAX = 256, /* that wait within one call of the subnet */
+	QUERIES_MAX = 256, /* queries that wait until the present call of the subnet is over */
 	TIMEOUT_MS = 1000,
 	RETRIES = 4,
 };
@@ -85,7 +85,7 @@ static uint16_t query_execute(
 	return manager_records_get(subnet, query, records);
 }
 
-/* How many records a Get may have: exactly one. */
+/* The status of an answer by its number of records: a Get has exactly one. */
 static uint16_t count_check(const struct manager_query *query, struct manager_records *records)
 {
 	if (records->is_too_long)
@@ -111,7 +111,7 @@ static void response_send(struct manager_answers *answers, const struct waiting_
 	};
 	uint8_t *bytes = calloc(1, count < MAD_BYTES ? MAD_BYTES : count);
 
-	/* Without an answer the sender repeats its query. */
+	/* Without memory send no answer: the sender repeats its query. */
 	if (!bytes)
 		return;
 	header->method |= MAD_METHOD_RESPONSE_BIT;
@@ -124,7 +124,7 @@ static void response_send(struct manager_answers *answers, const struct waiting_
 	memcpy(bytes + SA_DATA_OFFSET, records->bytes ? records->bytes : bytes, data_bytes);
 	if (!is_table)
 		count = MAD_BYTES;
-	/* A requester acknowledges only a response with segments, so only that has a timeout. */
+	/* Only a response by RMPP is acknowledged, so only that has a timeout. */
 	mad_agent_send(answers->agent, &waiting->from, bytes, count, is_table ? TIMEOUT_MS : 0,
 		is_table ? RETRIES : 0, answers->subnet->now_ns);
 	free(bytes);
@@ -187,7 +187,10 @@ static void layer_deliver(void *agent_context, const struct mad_address *peer, i
 	struct manager_answers *answers = agent_context;
 	struct waiting_query *query;
 
-	/* Ignore an own answer that comes back, and messages with segments: a query has none. */
+	/*
+	 * Ignore an answer of the agent's own that came back (`status`), and a message in segments:
+	 * a query is one MAD.
+	 */
 	if (status || count != MAD_BYTES || answers->query_count == QUERIES_MAX)
 		return;
 	query = &answers->queries[answers->query_count++];

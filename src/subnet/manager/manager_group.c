@@ -9,12 +9,12 @@ enum {
 	MTU_UNLESS_ASKED = 4, /* 2,048 bytes */
 	RATE_UNLESS_ASKED = 3, /* 10 Gbit/s */
 	MTU_MAX = 5, /* 4,096 bytes */
-	/* A group exists while it has such a member, and only such a one makes it. */
+	/* A group exists while it has a member with one of these; only such a member creates it. */
 	JOIN_KEEPS = SA_JOIN_FULL | SA_JOIN_SEND_ONLY_FULL,
 	JOIN_ALL = JOIN_KEEPS | SA_JOIN_NON | SA_JOIN_SEND_ONLY,
 };
 
-/* What the creator of a group has to say (IBTA 15.2.5.17). */
+/* The components that the creator of a group has to give (IBTA 15.2.5.17). */
 static uint64_t creation_mask(void)
 {
 	return sa_mask_mc_member_port_gid | sa_mask_mc_member_qkey |
@@ -98,8 +98,9 @@ static uint8_t value_or(bool is_asked, uint8_t selector, uint8_t asked, uint8_t 
 }
 
 /*
- * The LID that is asked for, if it is free, as after another manager; else the first that is.
- * OpenSM gives the first LID of all to its broadcast group, so no other group could keep it.
+ * Choose the LID of a new group: the one that is asked for, if it is free, else the first free one.
+ * A member asks for a LID if another manager has given it before. Skip the very first LID: OpenSM
+ * gives that to its broadcast group, so another group would lose it to OpenSM.
  */
 static uint32_t index_choose(const struct subnet_manager *manager, uint16_t mlid)
 {
@@ -157,7 +158,7 @@ static uint16_t group_create(struct subnet_manager *manager, const struct sa_mc_
 	return MAD_STATUS_OK;
 }
 
-/* Must a member's wish about MTU or rate be refused? */
+/* Does the group's MTU or rate, `value`, contradict what a member asks for? */
 static bool wish_is_refused(bool is_asked, uint8_t selector, uint32_t asked, uint32_t value)
 {
 	if (!is_asked)
@@ -253,7 +254,7 @@ static uint16_t group_join(struct subnet *subnet, const struct sa_mc_member *ask
 	if (!member)
 		return SA_STATUS_NO_RESOURCES;
 	member->join_state |= asked->join_state & JOIN_ALL;
-	/* Without memory for the routes, the next sweep makes them. */
+	/* If there is no memory for the routes now, the next sweep makes them. */
 	if (manager_route_groups(subnet))
 		manager_notice_change(subnet);
 	member_record_add(subnet, group, member, records);

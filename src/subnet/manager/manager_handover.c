@@ -3,23 +3,23 @@
  * Which subnet manager is the master (IBTA 14.4.1). The embedded manager finds the others by IsSM
  * of their ports, and polls them by SubnGet(SMInfo), with directed routes.
  *
- * It ranks below every other manager, whatever their priorities and GUIDs are: it is there for
- * subnets without one. So a master that finds another manager hands over to it. Managers compare
- * priorities, then GUIDs, and would hand back to one that ranks higher. So the embedded manager is
- * STANDBY only behind managers that rank higher by that rule, and else NOT-ACTIVE, which polls
- * likewise.
+ * The embedded manager is for subnets without another one. As the master it hands over to any other
+ * manager, whatever that one's priority and GUID are. But the other manager compares priorities,
+ * then GUIDs, and hands the mastership back to a STANDBY manager that ranks higher. So the embedded
+ * manager is STANDBY only if all others rank higher by that rule. Otherwise it is NOT-ACTIVE, and
+ * polls the master all the same.
  */
 #include <string.h>
 
 #include "subnet/manager/manager_internal.h"
 
 enum {
-	MASTER_INTERVAL_NS = 250000000, /* until another manager is ready to take over */
+	MASTER_INTERVAL_NS = 250000000, /* short: another manager may be ready to take over */
 	STANDBY_INTERVAL_NS = 1000000000,
 	LOST_MAX = 4, /* polls in a row without an answer, or without a master's answer */
 };
 
-/* The upper half of transaction IDs; agents of a CA have small numbers there. */
+/* The upper half of the manager's transaction IDs. The agents of CAs have small numbers there. */
 #define TRANSACTION_PREFIX 0xfffffffeull
 
 static struct node_port *own_port(const struct subnet *subnet)
@@ -34,7 +34,7 @@ static uint64_t own_guid(const struct subnet *subnet)
 	return node_is_switch(node) ? node->guid : own_port(subnet)->guids[0];
 }
 
-/* A program at the embedded manager's own port, in a subnet without switches, is the manager. */
+/* Is a program the subnet manager at the embedded one's own port, which is then a CA's port? */
 static bool own_port_is_taken(const struct subnet *subnet)
 {
 	return own_port(subnet)->user_capabilities & IB_CAPABILITY_IS_SM;
@@ -56,13 +56,13 @@ static bool peer_is_alive(const struct manager_peer *peer)
 	return peer->has_answered && peer->lost < LOST_MAX;
 }
 
-/* Does the first rank higher (IBTA 14.4.1)? */
+/* Does the manager of `info` rank higher than one with this priority and GUID (IBTA 14.4.1)? */
 static bool rank_is_higher(const struct ib_sm_info *info, uint8_t priority, uint64_t guid)
 {
 	return info->priority > priority || (info->priority == priority && info->guid < guid);
 }
 
-/* The highest in rank of those in one of two states; NULL: none. */
+/* The manager of the highest rank among those in one of two states; NULL: none. */
 static struct manager_peer *peer_best(
 	struct subnet_manager *manager, enum ib_sm_state state, enum ib_sm_state or_state)
 {
@@ -90,8 +90,8 @@ static struct manager_peer *peer_find(
 }
 
 /*
- * Find all ports with IsSM. What is known of a manager that is still there stays known. Returns
- * whether there is a new one.
+ * Find all ports with IsSM. Keep what is known of managers that are still there. Returns whether
+ * there is a new one.
  */
 static bool peers_find(struct subnet *subnet)
 {
@@ -100,7 +100,7 @@ static bool peers_find(struct subnet *subnet)
 	bool has_new = false;
 	uint32_t count;
 
-	/* Without memory for it, the manager goes on with those that it knows. */
+	/* Without memory, go on with the managers that are known. */
 	if (manager_find_peers(subnet, found, &count))
 		return false;
 	for (uint32_t i = 0; i < count; i++) {
@@ -163,7 +163,7 @@ struct ib_sm_info manager_sm_info(const struct subnet *subnet)
 
 /* --- states --- */
 
-/* Another manager is the master, or will be. */
+/* Another manager is the master, or will be: be STANDBY or NOT-ACTIVE. */
 static void stand_by(struct subnet *subnet)
 {
 	struct subnet_manager *manager = subnet->manager;
@@ -188,7 +188,7 @@ static void discovery_begin(struct subnet *subnet)
 {
 	struct subnet_manager *manager = subnet->manager;
 
-	/* What the others answered before they fell silent does not count. */
+	/* Forget what the others answered before they fell silent. */
 	for (uint32_t i = 0; i < manager->peer_count; i++) {
 		manager->peers[i].has_answered = false;
 		manager->peers[i].lost = 0;
@@ -197,7 +197,7 @@ static void discovery_begin(struct subnet *subnet)
 	manager_set_state(subnet, IB_SM_DISCOVERING);
 }
 
-/* Has each of the others answered, or failed to? */
+/* Has each of the others answered, or missed LOST_MAX polls? */
 static bool discovery_is_complete(const struct subnet_manager *manager)
 {
 	for (uint32_t i = 0; i < manager->peer_count; i++)
@@ -215,7 +215,7 @@ static void state_decide(struct subnet *subnet)
 	switch (manager->state) {
 	case IB_SM_MASTER:
 		peer = peer_best(manager, IB_SM_STANDBY, IB_SM_MASTER);
-		/* The next poll repeats a handover without an answer. */
+		/* If there is no answer to the handover, the next poll repeats it. */
 		if (peer && !peer->set_transaction)
 			info_send(subnet, peer, MAD_METHOD_SET, IB_SM_HANDOVER);
 		break;
@@ -230,14 +230,14 @@ static void state_decide(struct subnet *subnet)
 		break;
 	case IB_SM_NOT_ACTIVE:
 	case IB_SM_STANDBY:
-		/* The last poll may still be answered. */
+		/* More than LOST_MAX, because the last poll may still be answered. */
 		if (manager->polls_without_master > LOST_MAX)
 			discovery_begin(subnet);
 		break;
 	}
 }
 
-/* The peer has not said what its manager is. */
+/* The peer has not answered a poll, or its answer does not count. */
 static void peer_missed(struct manager_peer *peer)
 {
 	if (peer->lost < LOST_MAX)
@@ -338,7 +338,7 @@ uint16_t manager_control(struct subnet *subnet, uint32_t control, const struct i
 			info_send(subnet, peer, MAD_METHOD_SET, IB_SM_ACKNOWLEDGE);
 		break;
 	case IB_SM_ACKNOWLEDGE:
-		/* Only after a handover to this manager: a stranger must not end the mastership. */
+		/* Only a manager that was sent a handover may end the mastership. */
 		if (peer && peer->set_transaction)
 			stand_by(subnet);
 		break;

@@ -3,14 +3,14 @@
 #define URNIC_SUBNET_MANAGER_MANAGER_INTERNAL_H
 
 /*
- * The embedded subnet manager. A sweep (manager_route.c) finds all nodes that its place reaches,
- * gives them LIDs, computes routes of the fewest hops, spread over the cables of equal length, and
- * sets ports active. The sweep changes nodes by function calls, not by SMPs. SMPs and queries from
- * other nodes reach the manager as frames.
+ * The embedded subnet manager. A sweep (manager_route.c) finds all nodes that the manager's port
+ * reaches, gives them LIDs, computes shortest routes, spread over equal ones, and sets ports
+ * active. The sweep changes nodes by function calls, not by SMPs. SMPs and queries from other nodes
+ * reach the manager as frames.
  *
- * manager.c has its life and SMPs, manager_handover.c its state among other subnet managers, and
- * manager_answer.c its answers as subnet administrator, of which manager_record.c, manager_path.c
- * and manager_group.c have the records.
+ * manager.c makes the manager and handles SMPs to it, manager_handover.c has its state among other
+ * subnet managers. manager_answer.c answers as the subnet administrator, with the records of
+ * manager_record.c, manager_path.c and manager_group.c.
  */
 
 #include "base/gid.h"
@@ -24,7 +24,7 @@ enum {
 	PACKET_LIFE = 12, /* 4.096 us * 2^12 */
 	SM_KEY = 1, /* OpenSM's default, too */
 	GROUPS_MAX = MULTICAST_FDB_CAP,
-	MANAGER_PEERS_MAX = 16, /* other managers; it takes no notice of more */
+	MANAGER_PEERS_MAX = 16, /* other managers; the embedded one ignores more */
 };
 
 struct manager_member {
@@ -50,7 +50,7 @@ struct manager_group {
 	struct manager_member *members;
 };
 
-/* Whose LID it is. */
+/* The end port that has a LID. */
 struct manager_lid {
 	uint32_t node; /* its number + 1; 0: nobody's */
 	uint8_t port;
@@ -62,7 +62,7 @@ struct manager_peer {
 	uint8_t port;
 	uint8_t hops;
 	uint8_t path[SMP_PATH_BYTES]; /* the directed route to it, from byte 1 */
-	uint8_t lost; /* polls without an answer, since the last one */
+	uint8_t lost; /* polls without an answer, since its last answer */
 	bool has_answered;
 	uint64_t get_transaction; /* of the SubnGet without an answer; 0: none */
 	uint64_t set_transaction; /* of the SubnSet without an answer; 0: none */
@@ -70,7 +70,7 @@ struct manager_peer {
 };
 
 struct subnet_manager {
-	uint32_t node; /* where it is */
+	uint32_t node; /* the manager's node */
 	uint32_t port;
 	bool is_enabled;
 	bool is_disabled; /* by SubnSet(SMInfo) */
@@ -79,7 +79,7 @@ struct subnet_manager {
 	enum ib_sm_state state;
 	uint32_t act_count;
 	uint32_t transaction;
-	uint32_t polls_without_master; /* while it is not the master itself */
+	uint32_t polls_without_master; /* polls since a master answered; not used by a master */
 	uint32_t peer_count;
 	uint64_t poll_ns; /* when to poll the others again */
 	struct manager_peer peers[MANAGER_PEERS_MAX];
@@ -98,8 +98,8 @@ int manager_sweep(struct subnet *subnet);
 int manager_route_groups(struct subnet *subnet);
 
 /*
- * The ports of CAs that the manager reaches and that have IsSM, with directed routes. Returns 0 or
- * -ENOMEM.
+ * Find the ports of CAs with IsSM that the manager reaches, and directed routes to them. Returns 0
+ * or -ENOMEM.
  */
 int manager_find_peers(
 	struct subnet *subnet, struct manager_peer found[MANAGER_PEERS_MAX], uint32_t *ret_count);
@@ -109,14 +109,14 @@ int manager_find_peers(
 /* The only function that assigns the manager's state. It sets IsSM of the manager's port. */
 void manager_set_state(struct subnet *subnet, enum ib_sm_state state);
 /*
- * The manager's SMInfo. It tells the SM_Key to everyone, as OpenSM's does: OpenSM ignores a manager
- * with another key, zero included.
+ * The manager's SMInfo. It shows the SM_Key to every requester, as OpenSM does. OpenSM ignores a
+ * manager that shows another key than its own, or zero.
  */
 struct ib_sm_info manager_sm_info(const struct subnet *subnet);
 /* Look for other managers, poll them, and change the state. */
 void manager_handover_advance(struct subnet *subnet);
 uint64_t manager_handover_deadline_ns(const struct subnet *subnet);
-/* The embedded manager is switched off. */
+/* The caller has disabled the embedded manager: forget the other managers. */
 void manager_handover_stop(struct subnet *subnet);
 /* SubnSet(SMInfo) from another manager; returns the status. */
 uint16_t manager_control(struct subnet *subnet, uint32_t control, const struct ib_sm_info *sender);
@@ -141,7 +141,7 @@ struct manager_records {
 	uint32_t count;
 	uint32_t capacity;
 	uint32_t record_bytes; /* a multiple of 8 */
-	/* There were more than RECORDS_MAX, too many others to look at, or no memory. */
+	/* More than RECORDS_MAX records, too many candidates that do not fit, or no memory. */
 	bool is_too_long;
 };
 
@@ -161,9 +161,9 @@ uint16_t manager_groups_answer(
 
 /* The GID of an end port. */
 struct gid manager_port_gid(const struct node_port *port);
-/* The end port with one of whose GIDs this is; NULL: none that the manager reaches. */
+/* The end port that has the GID; NULL: none that the manager reaches. */
 const struct manager_lid *manager_find_gid(const struct subnet *subnet, const struct gid *gid);
-/* The rate of a link, as records have it. */
+/* The rate of a link, as SA records encode it. */
 uint8_t manager_rate_code(uint32_t mbps);
 uint32_t manager_rate_mbps(uint8_t code);
 /* The group of a GID; NULL: none. */

@@ -5,10 +5,10 @@
 #include "base/arith.h"
 #include "subnet/manager/manager_internal.h"
 
-/* Pairs of ports without a path that a query looks at. */
+/* After so many pairs of ports that have no such path, a query ends. */
 enum { MISSES_MAX = RECORDS_MAX };
 
-/* What a route allows: the least MTU and rate of its links. */
+/* What a route allows: the lowest MTU and the lowest rate of its links. */
 struct way {
 	uint8_t mtu;
 	uint32_t mbps;
@@ -200,7 +200,7 @@ static uint16_t pkey_choose(const struct node_port *from, const struct node_port
 	return 0;
 }
 
-/* Returns false if there is no such path. */
+/* Add the path between two LIDs. Returns false if none fits the query. */
 static bool path_add(const struct subnet *subnet, const struct sa_path *query, uint64_t mask,
 	uint16_t slid, uint16_t dlid, struct manager_records *records)
 {
@@ -223,7 +223,7 @@ static bool path_add(const struct subnet *subnet, const struct sa_path *query, u
 	path.pkey = pkey_choose(from, to, query, mask);
 	if (!path.pkey || !way_follow(subnet, &subnet->manager->lids[slid], dlid, &way))
 		return false;
-	/* Within a port there is no link to slow it down. */
+	/* A path from a port to itself has no link, so it has the port's own rate. */
 	if (way.mbps == UINT32_MAX)
 		way.mbps = port_mbps(subnet, subnet->manager->lids[slid].node - 1,
 			subnet->manager->lids[slid].port);
@@ -268,7 +268,7 @@ static void group_path_add(const struct subnet *subnet, const struct sa_path *qu
 		sa_path_encode(&path, to);
 }
 
-/* May a LID be an end of the path, by the LID or the GID in the query? */
+/* May this LID be an end of the path, if the query names a LID or a GID for that end? */
 static bool end_is_asked(const struct subnet *subnet, uint16_t lid, bool has_lid,
 	uint16_t asked_lid, bool has_gid, const uint8_t gid_bytes[16])
 {
@@ -280,9 +280,9 @@ static bool end_is_asked(const struct subnet *subnet, uint16_t lid, bool has_lid
 }
 
 /*
- * Can the port be an end of a path with the P_Key that was asked for, or a source of one with that
- * rate and MTU? A path is no better than its ends. So a query that no
- * port fits looks once at each port, and at no pair of ports.
+ * Does the port have the P_Key that was asked for, and as a source the rate and MTU? No path has
+ * what its ends lack. So for a query that no port fits, the manager looks once at each port, and at
+ * no pair of ports.
  */
 static bool end_fits(const struct subnet *subnet, uint16_t lid, const struct sa_path *query,
 	uint64_t mask, bool is_source)
@@ -322,9 +322,9 @@ static uint32_t ends_find(const struct subnet *subnet, const struct sa_path *que
 }
 
 /*
- * The paths from each source to each destination, or to a group. A query that few pairs fit, as for
- * a rate that only cables between switches lack, ends after MISSES_MAX others: no query occupies
- * the manager for long.
+ * Add the paths from each source to each destination, or to a group. If more than MISSES_MAX pairs
+ * do not fit, the query ends, so that no query occupies the manager for long. An example is a query
+ * for a rate that all ports of hosts have, but the cables between switches lack.
  */
 static void paths_add(const struct subnet *subnet, const struct sa_path *asked, uint64_t mask,
 	const uint16_t *slids, uint32_t source_count, const uint16_t *dlids, uint32_t dest_count,
@@ -364,7 +364,7 @@ uint16_t manager_paths_get(
 	free(dlids);
 	if (!slids || !dlids)
 		return SA_STATUS_NO_RESOURCES;
-	/* Any path will do for a Get. */
+	/* A Get returns one path, and any will do. */
 	if (query->method == MAD_METHOD_GET && records->count > 1)
 		records->count = 1;
 	return MAD_STATUS_OK;

@@ -6,21 +6,21 @@
 
 enum {
 	RESP_TIME = 16,
-	CAPABILITY_MASK_MATCH = 1 << 13, /* of ClassPortInfo: MODIFIER_MASK_MATCH is known */
+	CAPABILITY_MASK_MATCH = 1 << 13, /* in ClassPortInfo: MODIFIER_MASK_MATCH is supported */
 	NODE_INFO_OFFSET = 4, /* in a NodeRecord */
 	NODE_DESCRIPTION_OFFSET = 44,
 };
 
-/* In a modifier: ports have all bits of the query's CapabilityMask, and may have more. */
+/* In the modifier of a query: a port fits if it has all bits of the query's CapabilityMask. */
 #define MODIFIER_MASK_MATCH 0x80000000u
 /* The bit of the CapabilityMask in the component mask of a PortInfoRecord (IBTA 15.2.5.3). */
 #define COMPONENT_CAPABILITY_MASK (1u << 7)
 
-/* Adds the records of one end port. `at` is the LID's. */
+/* Adds the records of one end port, `at`, which has the LID. */
 typedef void add_records(struct subnet *subnet, const struct manager_query *query, uint16_t lid,
 	const struct manager_lid *at, struct manager_records *records);
 
-/* Have a node's agent answer a Get, as it would on the wire. */
+/* Read an attribute by a Get to the node's SMA. */
 static bool attribute_read(struct subnet *subnet, uint32_t node, uint32_t port, uint16_t attribute,
 	uint32_t modifier, uint8_t data[SMP_DATA_BYTES])
 {
@@ -57,7 +57,7 @@ static bool attribute_read(struct subnet *subnet, uint32_t node, uint32_t port, 
 			sa_##name##_encode(&(record), to_);                            \
 	} while (0)
 
-/* The last port of the LID's node that has the LID: a switch's external ports have its LID. */
+/* The last port with the LID of `at`: all ports of a switch have the switch's LID. */
 static uint32_t last_port(const struct subnet *subnet, const struct manager_lid *at)
 {
 	return at->port ? at->port : subnet->nodes[at->node - 1].port_count;
@@ -79,7 +79,7 @@ static void node_add(struct subnet *subnet, const struct manager_query *query, u
 	RECORD_ADD(node, record, query, records);
 }
 
-/* Has the port the CapabilityMask of the query? */
+/* Does the port fit the CapabilityMask of the query? */
 static bool capabilities_match(
 	const struct manager_query *query, const uint8_t *asked_bytes, const uint8_t *bytes)
 {
@@ -171,7 +171,7 @@ static void guid_info_add(struct subnet *subnet, const struct manager_query *que
 		RECORD_ADD(guid_info, record, query, records);
 }
 
-/* The first block of each port, and the others that have a key. */
+/* Add the first P_Key block of each port, and those further blocks that have a key. */
 static void pkeys_add(struct subnet *subnet, const struct manager_query *query, uint16_t lid,
 	const struct manager_lid *at, struct manager_records *records)
 {

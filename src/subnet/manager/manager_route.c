@@ -15,7 +15,7 @@ enum {
 /* A CA's port, or a switch's port 0, that the manager reaches. */
 struct end_port {
 	uint32_t node;
-	uint32_t at_switch; /* its switch, in the order of the sweep; NOT_REACHED: a CA beside it */
+	uint32_t at_switch; /* the place of its switch in `switches`; NOT_REACHED: it has none */
 	uint8_t port;
 	uint8_t switch_port; /* 0: the switch itself */
 };
@@ -23,10 +23,10 @@ struct end_port {
 /* What one sweep finds. */
 struct sweep {
 	struct subnet *subnet;
-	uint32_t *order; /* of each node: its place among the switches; NOT_REACHED: none */
-	uint32_t *switches; /* their nodes, the nearest to the manager first */
-	uint8_t *parent_port; /* of each switch: towards the first */
-	uint32_t *hops; /* of each switch: to the one that is routed to */
+	uint32_t *order; /* of each node: its place in `switches`; NOT_REACHED: none */
+	uint32_t *switches; /* the nodes of all switches, the nearest to the manager first */
+	uint8_t *parent_port; /* of each switch: its port towards the first switch */
+	uint32_t *hops; /* of each switch: its distance from the destination's switch */
 	uint32_t *queue;
 	/* How many LIDs a switch routes to each of its ports; PORTS_OF_SWITCH for each switch. */
 	uint32_t *load;
@@ -101,7 +101,7 @@ static void switch_add(struct sweep *sweep, uint32_t node, uint8_t parent_port)
 	sweep->switches[sweep->switch_count++] = node;
 }
 
-/* Without a switch, the manager's CA and those at the other end of its cables are the subnet. */
+/* Without a switch, the subnet is the manager's CA and the CAs at the other ends of its cables. */
 static void pairs_find(struct sweep *sweep, uint32_t own)
 {
 	const struct subnet_node *node = &sweep->subnet->nodes[own];
@@ -116,7 +116,7 @@ static void pairs_find(struct sweep *sweep, uint32_t own)
 	}
 }
 
-/* All switches that the manager's switch reaches, the nearest first, and the CAs at them. */
+/* Find all switches that the manager's switch reaches, the nearest first, and their CAs. */
 static void nodes_find(struct sweep *sweep)
 {
 	const struct subnet *subnet = sweep->subnet;
@@ -162,7 +162,7 @@ static bool lid_is_free(const struct subnet_manager *manager, uint16_t lid)
 	return lid && lid <= LID_UNICAST_MAX && !manager->lids[lid].node;
 }
 
-/* A port keeps its LID, unless another port has it, too. Others get the lowest that is free. */
+/* A port keeps its LID, unless another port has the same. All others get the lowest free LID. */
 static int lids_assign(struct sweep *sweep, uint16_t *lids)
 {
 	struct subnet_manager *manager = sweep->subnet->manager;
@@ -240,7 +240,7 @@ static void hops_count(struct sweep *sweep, uint32_t to)
 	}
 }
 
-/* Of the ports that lead one hop nearer, the one that has the fewest LIDs. */
+/* Choose the port with the fewest LIDs among those that lead one hop nearer. */
 static uint8_t port_choose(const struct sweep *sweep, uint32_t from)
 {
 	const struct subnet_node *node = &sweep->subnet->nodes[sweep->switches[from]];
@@ -293,7 +293,7 @@ static int routes_set(struct sweep *sweep, const uint16_t *lids)
 
 /* --- links --- */
 
-/* Set up a link from its one end. The other end's turn comes from its own node. */
+/* Set up one end of a link. The sweep sets up the other end with that end's own node. */
 static void link_activate(struct subnet *subnet, uint32_t node, uint32_t port)
 {
 	struct node_port *at = &subnet->nodes[node].ports[port];
@@ -358,7 +358,7 @@ int manager_sweep(struct subnet *subnet)
 
 /* --- other managers --- */
 
-/* The output ports from the first switch to a CA's port; one hop, without a switch. */
+/* Find the output ports from the first switch to a CA's port. Without a switch it is one port. */
 static bool path_find(
 	const struct sweep *sweep, const struct end_port *end, struct manager_peer *peer)
 {
@@ -415,8 +415,8 @@ static void mask_add(struct subnet_node *node, uint16_t mlid, uint32_t port)
 }
 
 /*
- * The switch of a member, and the switch's port to it. Returns false if the sweep did not reach the
- * switch: a cut cable does not end a membership.
+ * Find the switch of a member, and the switch's port to it. Returns false if the sweep did not
+ * reach the switch, as after a cut cable, which does not end a membership.
  */
 static bool member_switch(const struct sweep *sweep, const struct manager_member *member,
 	uint32_t *ret_node, uint32_t *ret_port)
@@ -433,8 +433,8 @@ static bool member_switch(const struct sweep *sweep, const struct manager_member
 }
 
 /*
- * Connect a member to the first switch, along the tree of the sweep. A send-only member gets
- * nothing (IBTA 15.2.5.17), but its switch knows the group.
+ * Route the group between a member and the first switch, along the tree of the sweep. No frame is
+ * routed to a send-only member (IBTA 15.2.5.17), but its own frames reach the first switch.
  */
 static void member_route(struct sweep *sweep, uint16_t mlid, const struct manager_member *member)
 {

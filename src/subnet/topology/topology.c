@@ -16,7 +16,7 @@ enum {
 };
 #define GUID_BASE 0x00fc010000000000u
 
-/* The values before a header line. */
+/* What the name=value lines before a header line say about the node. */
 struct values {
 	uint64_t guid;
 	uint64_t system_guid;
@@ -50,7 +50,7 @@ static void why_append(char *why, const char *text, size_t bytes)
 	why[used + bytes] = '\0';
 }
 
-/* Fails the reading with a sentence, in which the first %s stands for the word. */
+/* Fail the reading. `sentence` says why; its first %s stands for `word`. */
 static int reading_fail(struct reading *reading, const char *sentence, struct topology_word word)
 {
 	const char *gap = strstr(sentence, "%s");
@@ -84,7 +84,7 @@ static bool node_is_named(const struct topology_node *node, struct topology_word
 	return strlen(node->name) == word.bytes && memcmp(node->name, word.text, word.bytes) == 0;
 }
 
-/* The slot of a name: a node's, or an empty one. */
+/* The slot of the node with this name; else the empty slot where the name belongs. */
 static uint32_t *name_slot(const struct reading *reading, struct topology_word word)
 {
 	uint64_t at = text_hash(word.text, word.bytes);
@@ -188,7 +188,7 @@ static bool word_is(struct topology_word word, const char *text)
 	return word.bytes == strlen(text) && memcmp(word.text, text, word.bytes) == 0;
 }
 
-/* Names that are not known say nothing about the subnet. */
+/* Read a name=value line. Ignore other names: they say nothing about the subnet. */
 static void value_read(struct reading *reading, const struct topology_line *line)
 {
 	struct values *values = &reading->values;
@@ -267,7 +267,10 @@ static int cable_read(struct reading *reading, const struct topology_line *line)
 
 /* --- the file --- */
 
-/* Read all lines once: first the nodes, then the cables, which may name a later node. */
+/*
+ * Read all lines for the nodes or for the cables. Cables are read in a second pass, because a cable
+ * may name a later node.
+ */
 static int lines_read(struct reading *reading, bool is_for_cables)
 {
 	const char *at = reading->text;

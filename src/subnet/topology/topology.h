@@ -5,8 +5,9 @@
 /*
  * The nodes and cables of a subnet, as a file describes them.
  *
- * The format is what ibnetdiscover prints and ibsim reads. A record is a header line, lines of
- * cables, and an empty line. Lines of the form name=value before the header are the node's.
+ * The format is what ibnetdiscover prints and ibsim reads. A record is a header line of a node,
+ * lines of its cables, and an empty line. Lines of the form name=value before the header describe
+ * the node, too.
  *
  *	sysimgguid=0x2c90000100003
  *	switchguid=0x2c90000100001(2c90000100001)
@@ -20,8 +21,8 @@
  * `Hca` is ibsim's word for `Ca`. The first quoted text is the name by which other lines refer to
  * the node. The quoted text in the comment of a header line is the NodeDescription; without one it
  * is the name. A line of a cable may end with a width and a speed (4xEDR) in its comment, or have
- * ibsim's w=4 and s=4. LIDs are ignored, because a subnet manager assigns them. A cable may be at
- * either end's node or at both.
+ * ibsim's w=4 and s=4. LIDs are ignored, because a subnet manager assigns them. A cable may have a
+ * line in the record of either end's node, or in both.
  *
  * A GUID that the file does not have is made from the node's number.
  */
@@ -68,12 +69,12 @@ struct topology_node {
 	enum topology_node_kind kind;
 	uint8_t port_count;
 	uint32_t first_port; /* its port 1 is ports[first_port] of the subnet's topology */
-	uint32_t line; /* of its header line */
+	uint32_t line; /* the number of its header line */
 	uint32_t vendor_id;
 	uint16_t device_id;
 	uint64_t guid;
 	uint64_t system_guid;
-	char name[TOPOLOGY_NAME_BYTES]; /* what other lines call it; unique */
+	char name[TOPOLOGY_NAME_BYTES]; /* the name in other lines; unique */
 	char description[TOPOLOGY_NAME_BYTES]; /* its NodeDescription */
 };
 

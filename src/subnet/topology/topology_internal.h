@@ -33,7 +33,7 @@ struct topology_line {
 	uint64_t value; /* VALUE */
 	enum topology_node_kind node_kind; /* NODE */
 	struct topology_word description; /* NODE; 0 bytes: none */
-	uint32_t port; /* NODE: how many; CABLE: the own one */
+	uint32_t port; /* NODE: the number of ports; CABLE: the node's own port */
 	uint32_t peer_port; /* CABLE */
 	uint64_t guid; /* CABLE: of the own port; 0: not given */
 	uint64_t peer_guid;

@@ -4,7 +4,7 @@
 #include "base/arith.h"
 #include "subnet/topology/topology_internal.h"
 
-/* The rest of a line. */
+/* The rest of a line, which the functions below read. */
 struct reader {
 	const char *at;
 	const char *end;
@@ -43,7 +43,7 @@ static int digit_value(char letter)
 	return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
 }
 
-/* A number in `base`, with 0x allowed before one in base 16. */
+/* Take a number in `base`. In base 16, 0x may precede it. */
 static bool number_take(struct reader *reader, int base, uint64_t limit, uint64_t *ret_value)
 {
 	const char *start;
@@ -75,7 +75,7 @@ static bool small_take(struct reader *reader, uint32_t *ret_value)
 	return true;
 }
 
-/* "text" */
+/* Take a text in quotation marks. */
 static bool quoted_take(struct reader *reader, struct topology_word *ret_word)
 {
 	const char *start;
@@ -111,7 +111,7 @@ static void line_wrong(struct topology_line *line, const char *why)
 
 /* --- cables --- */
 
-/* [port], perhaps (guid), perhaps [ext port], which is what stands on a switch's case. */
+/* Take [port], perhaps (guid), and perhaps [ext port], the number on a switch's case. */
 static bool port_take(struct reader *reader, uint32_t *ret_port, uint64_t *ret_guid)
 {
 	if (!letter_take(reader, '[') || !small_take(reader, ret_port) || !letter_take(reader, ']'))
@@ -132,7 +132,7 @@ static bool width_is_possible(uint64_t width)
 	return width == 1 || width == 2 || width == 4 || width == 8 || width == 12;
 }
 
-/* 4xEDR; other text says nothing about the cable. */
+/* Find a width and a speed such as 4xEDR. Other text says nothing about the cable. */
 static void rate_find(struct topology_line *line, struct reader reader)
 {
 	static const struct {
@@ -164,7 +164,7 @@ static void rate_find(struct topology_line *line, struct reader reader)
 	}
 }
 
-/* The last word of a comment. */
+/* Find the width and speed in the last word of a comment. */
 static void comment_rate_find(struct topology_line *line, struct reader reader)
 {
 	const char *start;
