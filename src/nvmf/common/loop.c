@@ -19,7 +19,7 @@
 enum {
 	EVENTS_MAX = 64, /* the most events that one call of epoll_wait() returns */
 	NS_PER_MS = 1000000,
-	WAIT_MS_MAX = 3600000, /* a longer wait has several parts, which epoll_wait() can express */
+	WAIT_MS_MAX = 3600000, /* a longer wait is cut, as epoll_wait() takes an int */
 };
 
 struct loop {
@@ -279,7 +279,7 @@ bool loop_is_virtual(const struct loop *loop)
 	return loop->epoll < 0;
 }
 
-/* `events` is 0 if `operation` is EPOLL_CTL_DEL. */
+/* Add, change or end a watch. `events` is 0 if `operation` is EPOLL_CTL_DEL. */
 static int watch_change(
 	struct loop *loop, struct loop_watch *watch, int fd, int operation, uint32_t events)
 {

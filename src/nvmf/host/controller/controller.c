@@ -23,7 +23,7 @@
 enum {
 	NS_PER_MS = 1000000,
 	IO_DEPTH_DEFAULT = 128,
-	/* A step of the loop costs as much as many polls of an empty queue. */
+	/* Poll an empty queue so often: a step of the loop costs as much as many such polls. */
 	POLL_ROUNDS = 32,
 };
 
@@ -66,7 +66,7 @@ static void close_all(struct host_controller *controller)
 	loop_timer_cancel(&controller->tick);
 	loop_timer_cancel(&controller->keep_alive);
 	loop_timer_cancel(&controller->ready);
-	/* No done() that is called below may find a queue for its next request. */
+	/* A done() that is called below may submit a request, which must not find a live queue. */
 	for (unsigned i = 0; i < controller->settings.io_queues; i++)
 		controller->io[i].is_live = false;
 	controller->admin.is_live = false;

@@ -24,9 +24,9 @@
  * zeroes are repeatable, because the result of overlapping requests is undefined until one of them
  * is done. Each request is done exactly once.
  *
- * If `holds_io` is set, I/O requests also wait each time after the object became live, until the
- * caller has looked whether the namespace is still the same, and calls host_allow_io() or
- * host_refuse_io(). Admin requests do not wait for that.
+ * If `holds_io` is set, I/O requests also wait each time the object becomes live. The caller then
+ * checks whether the namespace is still the same, and calls host_allow_io() or host_refuse_io().
+ * Admin requests do not wait for that.
  *
  * A repeatable request that ends with an error status is sent again, up to HOST_REPEATS_MAX times,
  * unless the controller has set DNR ("do not retry").
@@ -157,15 +157,16 @@ void host_submit(struct host_controller *controller, struct host_request *reques
 
 /*
  * Only if `holds_io` is set. host_allow_io() sends the I/O requests that wait, and later ones at
- * once. host_refuse_io() ends with -EIO those that wait, those that would be repeated, and later
- * ones. Either holds until the object becomes live again, or the other one is called.
+ * once. host_refuse_io() ends I/O requests with -EIO: those that wait, those that would be
+ * repeated, and later ones. Each call has effect until the other one is called, or the object
+ * becomes live again.
  */
 void host_allow_io(struct host_controller *controller);
 void host_refuse_io(struct host_controller *controller);
 
 /*
- * Handle the responses that have arrived, without sleeping; look several times, if there are none.
- * Returns how many commands were done.
+ * Handle the responses that have arrived, without sleeping. If there are none, look for them a few
+ * times more. Returns how many commands were done.
  */
 unsigned host_controller_poll(struct host_controller *controller);
 

@@ -116,8 +116,8 @@ static struct host_queue_state *queue_choose(struct host_controller *controller,
 }
 
 /*
- * Does the request have more data than a transport accepts, which is MDTS? After a reconnect MDTS
- * may be smaller than when the caller made the request.
+ * Does the request have more data than the transport accepts? That limit is MDTS, which may be
+ * smaller after a reconnect than when the caller made the request.
  */
 static bool is_too_long(
 	const struct host_controller *controller, const struct host_request *request)

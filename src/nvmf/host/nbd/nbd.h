@@ -62,7 +62,7 @@ struct nbd_session;
 struct nbd_session *nbd_session_create(const struct nbd_export *export,
 	void (*ready)(struct nbd_session *session, void *context), void *context);
 
-/* End a session, or NULL. Requests that the device still has are freed when they are done. */
+/* Free a session; requests that the device still has, when they are done. May be NULL. */
 void nbd_session_destroy(struct nbd_session *session);
 
 /* The place for the client's next bytes. Length 0: the caller sends output before it reads. */

@@ -30,7 +30,7 @@ struct nbd_server {
 };
 
 enum {
-	READS_MAX = 8, /* how often one client is read before other clients have their turn */
+	READS_MAX = 8, /* reads from one client before other clients have their turn */
 	RETRY_NS = 100000000,
 };
 
@@ -183,7 +183,10 @@ static void retry_expired(struct loop_timer *timer)
 	listen_again(container_of(timer, struct nbd_server, retry));
 }
 
-/* Without descriptors or memory EPOLLIN would be reported again at once, so wait for them. */
+/*
+ * If descriptors or memory are missing, do not watch the socket for RETRY_NS: the loop would report
+ * the waiting connection in each step.
+ */
 static void accept_failed(struct nbd_server *server, int error)
 {
 	if (error != EMFILE && error != ENFILE && error != ENOMEM && error != ENOBUFS)

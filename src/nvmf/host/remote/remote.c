@@ -44,7 +44,7 @@ static void remote_fail(struct remote *remote, int error, const char *reason)
 	remote_connected(remote, error);
 }
 
-/* Requests fail until the namespace is identified as the one that was opened. */
+/* Let requests fail from now on, until the namespace is known to be the one that was opened. */
 static void namespace_refuse(struct remote *remote, int error, const char *reason)
 {
 	bool was_ready = remote->is_ready;
@@ -56,8 +56,8 @@ static void namespace_refuse(struct remote *remote, int error, const char *reaso
 }
 
 /*
- * The identifiers of a namespace from its descriptors in `answer`, and from Identify Namespace
- * those that are not among the descriptors. Returns false if the descriptors are malformed.
+ * Take the identifiers of the namespace from its descriptors in `answer`; those that the
+ * descriptors lack, from Identify Namespace. Returns false if the descriptors are malformed.
  */
 static bool identifiers_decode(
 	const struct remote *remote, struct identify_descriptors *ret_identifiers)
@@ -162,8 +162,9 @@ static void format_take(struct remote *remote)
 }
 
 /*
- * `identity` and `answer` have what the target says of the namespace. If there was a reconnect
- * between the two, they may describe two namespaces, and the next inquiry decides.
+ * Compare the namespace, as `identity` and `answer` describe it, with the one that was opened. If
+ * there was a reconnect between the two answers, they may describe different namespaces. Then do
+ * nothing: the next inquiry decides.
  */
 static void namespace_take(struct remote *remote)
 {
@@ -298,7 +299,7 @@ static void controller_event(void *context, uint32_t result)
 {
 	struct remote *remote = context;
 
-	/* No such event comes until the host has read the log page (base 2.0, section 5.2). */
+	/* The controller sends the next such event after the log page is read (base 2.0, 5.2). */
 	if ((result & EVENT_TYPE_MASK) == EVENT_NOTICE &&
 		(result >> 16 & 0xff) == LOG_CHANGED_NAMESPACES)
 		remote_inquire(remote, REMOTE_CHANGES);

@@ -7,11 +7,11 @@
  * as many commands are pending as the I/O queues take; further requests wait in order.
  *
  * The remote identifies the namespace again after each reconnect, and after an event that reports a
- * change. It is the same namespace if its blocks have the same size, and its NGUID, EUI64 and UUID
- * are those of the first connection; an identifier that the target does not give is one of zeroes.
- * After a reconnect, requests wait until the namespace is known to be the same, so none is repeated
- * on another one. If it is another one, or does not exist, pending and new requests are done with
- * -EIO until the first one is back.
+ * change. The namespace is the same if its blocks have the same size, and its NGUID, EUI64 and UUID
+ * are those of the first connection; an identifier that the target does not give counts as zero.
+ * After a reconnect, requests wait until the namespace is known to be the same, so that none is
+ * repeated on another namespace. If the target has another namespace under this NSID, or none,
+ * pending and new requests are done with -EIO until the first namespace is back.
  *
  * Before the namespace is ready the device has no size, so reads fail with -EINVAL and writes with
  * -ENOSPC. All calls and callbacks are on the loop's thread.

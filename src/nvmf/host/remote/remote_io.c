@@ -124,7 +124,8 @@ static void part_send(struct remote *remote, struct block_request *block, enum b
 
 /*
  * Send commands of the waiting requests. A request leaves `waiting` before its last command is
- * sent. part_done() may run inside host_submit(), and ends a request only after that.
+ * sent, because part_done(), which may run inside host_submit(), ends a request only when it is no
+ * more in `waiting`.
  */
 static void request_split(struct remote *remote)
 {

@@ -6,10 +6,11 @@
  * cannot write to the same bytes. Reads and writes go through the page cache.
  *
  * While the kernel's queue for a disk is full, the kernel blocks threads that submit requests to
- * the disk. So no system call that may need the disk is made on the target's thread. The kernel has
- * threads for reads of what is not in the page cache, for durable writes, flushes and fallocate. It
- * moves other writes there by itself. A read of what is in the page cache may cause readahead, so
- * it is made at once only if none of these threads is at work for the disk.
+ * the disk. So the target's thread makes no system call that may need the disk. io_uring's threads
+ * in the kernel make them: reads of what is not in the page cache, durable writes, flushes and
+ * fallocate. The kernel moves other writes to these threads by itself. The target's thread reads
+ * what is in the page cache at once, but only if none of these threads is at work for the disk,
+ * because the read may cause readahead.
  *
  * If a regular file has become shorter than its namespace, writes fail. Otherwise a write beyond
  * the new end would extend the file, and the lost data before that write would read as zeroes.
@@ -31,7 +32,7 @@
 #include "nvmf/target/backend/object.h"
 #include "nvmf/target/backend/ring.h"
 
-/* The ways to write zeroes. If the file system does not support a way, the next one is used. */
+/* The ways to write zeroes. If the file system does not support a way, try the next one. */
 enum zero_way { ZERO_BY_RANGE, ZERO_BY_HOLE, ZERO_BY_WRITING };
 
 /* The number of cachestat(2), the same on every processor; below, its two structures. */
@@ -112,8 +113,8 @@ struct ring_file *file_ring(const struct backend_request *request)
 }
 
 /*
- * Whether to read with RWF_NOWAIT, at once. Kernels before cachestat(2) start no I/O for such a
- * read; later ones do, so ask them first what is in the page cache.
+ * Whether to read at once, with RWF_NOWAIT. Kernels without cachestat(2) start no I/O for such a
+ * read. Kernels with it do, so ask them first whether all data is in the page cache.
  */
 static bool may_read_at_once(const struct file *file, const struct backend_request *request)
 {

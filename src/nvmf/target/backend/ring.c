@@ -13,7 +13,7 @@
 struct backend_ring {
 	bool has_uring;
 	struct io_uring uring;
-	/* The number of system calls that io_uring has; at most `entries`. */
+	/* The number of system calls that io_uring is executing; at most `entries`. */
 	unsigned in_flight;
 	unsigned entries;
 	/* struct ring_file with requests that wait for room in io_uring. */
@@ -48,7 +48,7 @@ void ring_file_done(struct ring_file *file)
 		disk_release(file->disk);
 }
 
-/* Let the file share a disk with the other files of the ring that are on it. */
+/* Let the file share one struct ring_disk with the ring's other files on the same disk. */
 static void disk_join(struct backend_ring *ring, struct ring_file *file)
 {
 	if (list_is_linked(&file->disk->node))

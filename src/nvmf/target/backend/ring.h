@@ -19,17 +19,17 @@ struct ring_disk {
 	struct list node; /* in the ring's list of disks */
 	dev_t number;
 	unsigned files; /* how many struct ring_file point to it */
-	unsigned in_flight; /* the number of their system calls that io_uring has */
-	unsigned in_threads; /* how many of them threads of the kernel make */
+	unsigned in_flight; /* the number of system calls on these files that io_uring executes */
+	unsigned in_threads; /* how many of these calls threads of the kernel make */
 };
 
 /* The requests of one file in a ring. All members are 0 before ring_file_init(). */
 struct ring_file {
 	struct list node; /* in the ring's list of files, while requests wait */
-	struct ring_disk *disk; /* the file's own one before its first request */
-	struct backend_request *waiting; /* for room in io_uring, the oldest first */
+	struct ring_disk *disk; /* not shared with other files before the first request */
+	struct backend_request *waiting; /* requests that wait for room in io_uring, oldest first */
 	struct backend_request **waiting_end;
-	unsigned in_flight; /* the number of its system calls that io_uring has */
+	unsigned in_flight; /* the number of system calls on this file that io_uring executes */
 };
 
 /* `disk` is the number of the file's disk. Returns 0 or -ENOMEM. */

@@ -51,8 +51,8 @@ static uint32_t queues_granted(const struct target_controller *controller)
 }
 
 /*
- * Grant as many I/O queues as the host may have, with its present ones and those that it may still
- * open. Otherwise the host would open too many connections, and its attempt would fail.
+ * Grant the I/O queues that the host has, and as many more as it may still open connections. With a
+ * larger grant the host would open too many connections, and its attempt to connect would fail.
  */
 static void grant_queues(struct target_controller *controller)
 {

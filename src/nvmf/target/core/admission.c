@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The limit of connections of a host: it may open a connection while it has fewer than the target
- * has left for all hosts. So no host can keep the others out, and a host that is alone gets half of
- * the target's connections. A connection counts until the core has responded to its last command,
- * because the transport keeps the connection's memory until then.
+ * The limit of connections of a host. A host may open a connection while it has fewer connections
+ * than the target can still admit. So no host can keep the others out, and a host that is alone
+ * gets half of the target's connections. A connection counts until the core has responded to its
+ * last command, because the transport keeps the connection's memory until then.
  */
 #include <stdio.h>
 #include <string.h>

@@ -111,7 +111,7 @@ void controller_set_kato(struct target_controller *controller, uint32_t kato_ms)
 	keep_alive_begin(controller);
 }
 
-/* Features whose values the host changes, and the events that it has enabled with one of them. */
+/* Set the features that the host may have changed to their defaults, which enable no events. */
 static void features_default(struct target_controller *controller)
 {
 	controller->write_cache = 1;
@@ -217,9 +217,9 @@ static bool abort_first(struct target_queue *queue)
 }
 
 /*
- * A reset ends the I/O queues, returns the features to their defaults, and aborts Admin commands
- * that wait. The Admin queue stays, and so do Fabrics commands, which a reset does not concern
- * (base 2.0, section 3.7.2).
+ * Begin a reset. It ends the I/O queues, returns the features to their defaults, and aborts Admin
+ * commands that wait. The Admin queue stays, and so do Fabrics commands, which a reset does not
+ * concern (base 2.0, section 3.7.2).
  */
 static void reset_begin(struct target_controller *controller)
 {
@@ -234,7 +234,8 @@ static void reset_begin(struct target_controller *controller)
 }
 
 /*
- * CSTS.RDY stays, so that a reset after the shutdown is complete no earlier than any other reset.
+ * Begin a shutdown. CSTS.RDY stays 1, so that a later reset is complete only when RDY becomes 0, as
+ * after any other reset.
  */
 static void shutdown_start(struct target_controller *controller)
 {

@@ -174,7 +174,7 @@ struct target_controller {
 	uint8_t event_count;
 	uint32_t event_wanted, event_pending, event_told;
 	uint32_t changed[TARGET_CHANGED_MAX];
-	uint32_t changed_count; /* TARGET_CHANGED_MAX + 1: more have changed than fit */
+	uint32_t changed_count; /* of `changed`; TARGET_CHANGED_MAX + 1: more than fit */
 	struct log_error errors[TARGET_ERRORS_MAX];
 	uint64_t error_count;
 	uint64_t reads, writes, read_blocks, written_blocks; /* blocks of 512 bytes */
@@ -262,7 +262,7 @@ void controller_namespace_changed(struct target_controller *controller, uint32_t
  * whether a flush has failed, and controller_settle() is called.
  */
 void shutdown_flush(struct target_controller *controller);
-/* The subsystem ends; its flushes go on. */
+/* The subsystem ends: let its flushes go on without it. */
 void shutdown_flush_leave(struct target_subsystem *subsystem);
 
 /* --- admission.c --- */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A normal shutdown makes durable what the host has written: it flushes all namespaces of the
- * subsystem. Writes that are at work are lost with the I/O queues and were not acknowledged, so the
- * flushes do not wait for them. They go on if the host resets the controller or disconnects.
+ * subsystem. The flushes do not wait for pending writes, which were not acknowledged and are lost
+ * with the I/O queues. If the host resets the controller or disconnects, the flushes go on.
  *
  * A subsystem has at most one round of flushes at a time, whatever hosts do. A controller that is
  * shut down meanwhile waits for the next round, because the present one may have missed its writes.
@@ -29,7 +29,7 @@ struct subsystem_flush {
 
 static void round_begin(struct target_subsystem *subsystem);
 
-/* The round has ended: so does the wait of its controllers. Then the next round begins. */
+/* End a round, and the wait of its controllers. Then begin the next round, if one is wanted. */
 static void round_end(struct target_subsystem *subsystem, bool has_failed)
 {
 	subsystem->flush = NULL;
@@ -99,7 +99,7 @@ static void flush_begin(struct namespace_flush *flush)
 	namespace_exclude(flush->ns, &flush->job);
 }
 
-/* Without memory the round fails. */
+/* Begin a round of flushes. Without memory the round fails. */
 static void round_begin(struct target_subsystem *subsystem)
 {
 	size_t count = subsystem->namespace_count;

@@ -31,11 +31,11 @@
  *                           `data_bytes`. The core fills all of it
  *
  * The transport answers both calls by target_command_data_ready(), perhaps before they return.
- * While a queue has no memory left, its transport lets commands wait. If no other command of the
- * queue has memory, there is room for the two halves of a fused pair, a buffer of up to
- * `data_bytes_max` each.
- * When the connection is lost, the transport calls target_command_data_ready() with NVME_SQ_DELETED
- * for each command that waits in fetch() or prepare(), before target_queue_closed().
+ * While a queue has no memory left, its transport lets commands wait. A queue always has memory for
+ * the two halves of a fused pair, up to `data_bytes_max` each, once its other commands have
+ * returned theirs. When the connection is lost, the transport calls target_command_data_ready()
+ * with NVME_SQ_DELETED for each command that waits in fetch() or prepare(), before
+ * target_queue_closed().
  *
  * respond() sends the data for the host, if the command has such data and has succeeded, and then
  * the completion. On a closed queue respond() only returns the command to the transport. The core
@@ -100,7 +100,7 @@ enum target_stage {
 	TARGET_STAGE_PARKED,
 	TARGET_STAGE_EVENT, /* an Asynchronous Event Request that waits for an event */
 	TARGET_STAGE_FUSED, /* the first half of a pair, which waits for the second */
-	TARGET_STAGE_DELAYED, /* delayed by error injection; for ever if it is dropped */
+	TARGET_STAGE_DELAYED, /* delayed by error injection; if it is dropped, for ever */
 };
 
 /* The first member of a transport's queue object. */
@@ -192,7 +192,7 @@ struct target_command {
 /*
  * The decision of target_admit() on a connection.
  *
- * A host may open a connection while it has fewer than the target has left for all hosts. The
+ * A host may open a connection while it has fewer connections than the target can still admit. The
  * address in `peer`, without the port number, identifies the host. The target admits a few
  * connections above that limit as surplus, so that the response to Connect can give the reason of
  * the refusal.

@@ -46,7 +46,7 @@ static void listener_ready(struct loop_watch *watch, uint32_t events)
 			continue;
 		}
 		if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS) {
-			/* EPOLLIN would be reported again at once, so wait for free descriptors. */
+			/* Rest until RETRY_NS: epoll would report the socket in each step. */
 			(void)loop_rewatch(tcp->loop, watch, EPOLLERR);
 			loop_timer_set(tcp->loop, &tcp->retry, loop_now_ns(tcp->loop) + RETRY_NS);
 		}

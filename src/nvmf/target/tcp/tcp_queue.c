@@ -117,7 +117,7 @@ void tcp_r2t_sent(struct tcp_queue *q, struct tcp_command *c)
 		loop_timer_set(q->tcp->loop, &q->r2t_timer, c->deadline_ns);
 }
 
-/* The timer was set for a command that may have its data by now. */
+/* The data of a command is overdue, unless it has arrived since the timer was set. */
 static void r2t_expired(struct loop_timer *timer)
 {
 	struct tcp_queue *q = container_of(timer, struct tcp_queue, r2t_timer);
@@ -152,8 +152,9 @@ static bool set_entries(struct target_queue *queue, uint16_t entries)
 }
 
 /*
- * Whether `bytes` more bytes of data may be allocated. Whatever other queues use, a queue always
- * gets memory for one command, and for two of the largest commands, so that a fused pair can end.
+ * Whether `bytes` more bytes of data may be allocated. Whatever other queues use, a queue gets
+ * memory for the first of its commands, and for further ones up to twice the most data of a
+ * command. So a fused pair can always end.
  */
 static bool has_room(const struct tcp_queue *q, uint32_t bytes)
 {
