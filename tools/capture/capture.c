@@ -336,7 +336,7 @@ static void signals_take(void)
 	signal(SIGPIPE, SIG_IGN);
 }
 
-/* How much of each packet the processes are to record. */
+/* How many bytes of each packet the processes have to record. */
 static uint32_t recorded_bytes(const struct options *options)
 {
 	if (options->is_headers)

@@ -33,7 +33,7 @@ void capture_block_keep(struct capture_block *block, const struct pcapng_packet 
 		captured_seal_init(&block->seal, head, block->bytes + block->bth_at, tables);
 }
 
-/* The packet of the block has changed. */
+/* Seal the block's changed packet, and set its time. */
 static void block_finish(struct capture_block *block, uint64_t time_ns)
 {
 	if (block->is_whole)
@@ -47,7 +47,7 @@ bool capture_blocks_change(struct capture_blocks *blocks,
 	const struct captured_model *model = repetition->model;
 	struct capture_block *packet = &blocks->packet, *answer = &blocks->answer;
 
-	/* A block without payload, of a READ request, has the bytes of all lengths. */
+	/* A READ request has no payload, so its block serves for requests of any length. */
 	if (!packet->count || repetition->count != packet->payload_there ||
 		(packet->payload_bytes != repetition->repeat->bytes &&
 			!captured_model_is_read(model)) ||

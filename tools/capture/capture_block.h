@@ -5,10 +5,10 @@
 /*
  * Blocks of a capture file that repeat.
  *
- * Of packets that repeat one model (wire/captured.h), the first is written as any packet, and its
- * block of the file is kept. Each later one of the same length changes in the block what differs:
- * the time, the packet from its PSN on, ICRC and UDP checksum. That takes a small part of the time
- * in which a block is made.
+ * Packets often repeat one model (wire/captured.h). The output writes the first of them like any
+ * packet, and keeps its block of the file. For a later packet of the same length it changes in the
+ * block only what differs: the time, the packet from its PSN on, ICRC and UDP checksum. That is
+ * much faster than to make a block.
  */
 
 #include <stdbool.h>
@@ -17,7 +17,7 @@
 #include "capture/pcapng.h"
 #include "wire/captured.h"
 
-/* Longer packets take more time to copy and to sum than their headers. */
+/* Longer blocks are not kept: their packets take most of the time to copy and to sum anyway. */
 enum { CAPTURE_BLOCK_BYTES_MAX = 512 };
 
 struct capture_block {
@@ -25,14 +25,14 @@ struct capture_block {
 	uint32_t interface; /* index of the block's interface in the file */
 	uint32_t packet_bytes; /* as in struct captured */
 	uint32_t payload_bytes; /* of the packet, without pad */
-	uint32_t payload_there; /* so many of them are captured */
+	uint32_t payload_there; /* how many of these bytes are captured */
 	uint32_t bth_at; /* offset of the BTH */
 	bool is_whole; /* the packet is captured as a whole, so it has an ICRC */
 	struct captured_seal seal;
 	uint8_t bytes[CAPTURE_BLOCK_BYTES_MAX];
 };
 
-/* The blocks of a model: its packet's, and that of the acknowledgement. All zero: there is none. */
+/* The blocks of a model's packet and of its acknowledgement. All zero: there are none. */
 struct capture_blocks {
 	struct capture_block packet;
 	struct capture_block answer;
@@ -41,7 +41,7 @@ struct capture_blocks {
 /*
  * Keep the block of a packet that has just been written, if it is short.
  *
- * `head`    The packet's; its captured bytes are at the end of packet->bytes, before the ICRC.
+ * `head`    The packet's. Its captured bytes are at the end of packet->bytes, before the ICRC.
  * `tables`  Borrowed by the block.
  */
 void capture_block_keep(struct capture_block *block, const struct pcapng_packet *packet,
@@ -56,8 +56,8 @@ struct capture_repetition {
 };
 
 /*
- * Make the blocks those of a repetition. Returns false, and changes nothing, if a block is missing,
- * or is that of a packet of another length.
+ * Change the blocks of a model into those of a repetition. Returns false, and changes nothing, if a
+ * block is missing, or is that of a packet of another length.
  */
 bool capture_blocks_change(struct capture_blocks *blocks,
 	const struct capture_repetition *repetition, uint64_t time_ns);

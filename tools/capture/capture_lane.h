@@ -5,9 +5,9 @@
 /*
  * The ring of a lane, as urnic capture reads it.
  *
- * A record is a packet, an event, or the repetition of an earlier packet (wire/captured.h), which
- * is kept as a model. The ring is another process's, which may write anything, so the lane copies a
- * record before it looks at it.
+ * A record is a packet, an event, or the repetition of an earlier packet, which the reader keeps as
+ * a model (wire/captured.h). The ring belongs to another process, which may write anything. So the
+ * reader copies a record before it looks at the record.
  */
 
 #include <stdbool.h>
@@ -34,16 +34,16 @@ struct capture_lane {
 	uint64_t dropped_due; /* value of ring->dropped before the records that are taken next */
 	bool has_record;
 	uint64_t dropped; /* packets lost before the record, and not reported yet */
-	/* The record: a repetition, which capture_lane_expand() makes a packet, or a packet */
+	/* The record: a packet, or a repetition, which capture_lane_expand() turns into a packet */
 	bool is_repetition;
 	uint64_t time_ns;
 	struct capture_repetition repetition;
 	const struct captured *head;
 	const uint8_t *bytes;
-	struct capture_blocks *blocks; /* those of its model; NULL: it has none */
+	struct capture_blocks *blocks; /* of the record's model; NULL: it has no model */
 	struct capture_lane_model *models; /* CAPTURED_MODELS of them; NULL: none yet */
 	uint8_t record[RECORD_BYTES_MAX];
-	struct captured made; /* of a record that is a repetition */
+	struct captured made; /* the packet of a record that is a repetition */
 	uint8_t made_bytes[CAPTURED_BYTES_MAX];
 };
 
@@ -51,8 +51,8 @@ struct capture_lane {
 bool capture_lane_begin(struct capture_lane *lane);
 
 /*
- * Take the next record, if the lane has none. Returns whether it has one. If the ring has become
- * unreadable, it is emptied, and *ret_is_broken is set: the lane does not know any model then.
+ * Take the next record, if the lane has none. Returns whether it has one now. If the ring has
+ * become unreadable, empty it, forget all models, and set *ret_is_broken.
  */
 bool capture_lane_fill(struct capture_lane *lane, bool *ret_is_broken);
 

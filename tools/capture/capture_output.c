@@ -228,7 +228,7 @@ bool capture_output_has_wanted(const struct capture_output *output)
 	return !output->filter.device;
 }
 
-/* Write the frame. `block`, unless NULL, keeps how. */
+/* Write the frame. If `block` is not NULL, keep the frame's block of the file there. */
 static void frame_write(struct capture_output *output, uint32_t interface, uint64_t time_ns,
 	const struct captured *head, const struct capture_origin *origin,
 	struct capture_block *block)
@@ -283,7 +283,7 @@ bool capture_output_repetition(struct capture_output *output, struct capture_blo
 	return true;
 }
 
-/* `block` is that of the packet's model; NULL: it has none. */
+/* Write a packet. `block` is that of the packet's model; NULL: it has no model. */
 static void packet_output(struct capture_output *output, const struct captured *head,
 	const uint8_t *bytes, const struct capture_origin *origin, struct capture_block *block)
 {

@@ -134,8 +134,8 @@ static void lanes_skip(struct capture_process *process)
 }
 
 /*
- * Turn the capture on, with a number that is hardly that of an earlier capture. So the lanes of the
- * process record no repetition of a packet that this capture has not read.
+ * Turn the capture on, with a session number that most likely no earlier capture had. So the lanes
+ * of the process record no repetition of a packet that only an earlier capture has read.
  */
 static void session_begin(struct capture_process *process)
 {
@@ -362,7 +362,7 @@ void capture_sources_update(struct capture_sources *sources)
 
 void capture_sources_begin(struct capture_sources *sources)
 {
-	/* Before the rings: a lane reads the clock before it writes a record. */
+	/* Read the clock before the rings: a lane reads the clock before it writes a record. */
 	sources->until_ns = clock_now_ns();
 	sources->ready_count = 0;
 	for (uint32_t i = 0; i < sources->count; i++) {

@@ -50,8 +50,8 @@ uint32_t erf_packet_write(uint64_t time_ns, const uint8_t *packet, uint32_t byte
 }
 
 /*
- * Operation 0, and the credits. Wireshark looks for an LRH in the packet, so that it needs two
- * bytes more; they stand for the symbols around the packet.
+ * Write the operation, which is 0, and the credits. Two bytes for the symbols around the packet
+ * follow, because Wireshark looks for an LRH, which has as many bytes.
  */
 uint32_t erf_link_packet_write(
 	uint64_t time_ns, uint8_t vl, uint16_t fctbs, uint16_t fccl, uint8_t *to)

@@ -91,7 +91,10 @@ static void block_write(FILE *file, uint32_t type, const struct body *body)
 	uint32_t bytes = body->count + 3 * (uint32_t)sizeof(uint32_t);
 	uint32_t head[2] = {type, bytes};
 
-	/* The stream is this thread's own. The macros are for constant lengths. */
+	/*
+	 * Only this thread uses the stream, so it needs no lock. The parentheses call the functions
+	 * in place of glibc's macros, which are for constant lengths.
+	 */
 	(fwrite_unlocked)(head, sizeof(head), 1, file);
 	(fwrite_unlocked)(body->bytes, body->count, 1, file);
 	(fwrite_unlocked)(&bytes, sizeof(bytes), 1, file);

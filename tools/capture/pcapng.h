@@ -46,14 +46,14 @@ void pcapng_interface(FILE *file, enum pcapng_link link, const char *name, const
 void pcapng_packet(FILE *file, const struct pcapng_packet *packet);
 
 /*
- * The bytes that pcapng_packet() writes, at `to`. Returns how many there are; 0 if they are more
- * than `room`. The time and packet->bytes are at these offsets.
+ * Write to `to` what pcapng_packet() would write to a file. Returns the number of bytes; 0 if there
+ * are more than `room`. The time and packet->bytes are at the offsets PCAPNG_PACKET_*_AT.
  */
 uint32_t pcapng_packet_make(const struct pcapng_packet *packet, uint8_t *to, uint32_t room);
 
 enum { PCAPNG_PACKET_TIME_AT = 12, PCAPNG_PACKET_BYTES_AT = 28 };
 
-/* Write a time as the block of a packet has it. */
+/* Write a time in the form that it has in the block of a packet. */
 static inline void pcapng_time_put(uint8_t *to, uint64_t time_ns)
 {
 	const uint32_t halves[2] = {(uint32_t)(time_ns >> 32), (uint32_t)time_ns};

@@ -259,7 +259,7 @@ static bool body_read(struct capture_file *file, uint32_t block_bytes)
 	if (block_bytes < 12 || block_bytes > BLOCK_BYTES_MAX || block_bytes % 4)
 		return false;
 	file->count = block_bytes - 12;
-	/* The length stands behind the body, too. */
+	/* Read the second length, too, which follows the body. */
 	return bytes_read(file, 0, block_bytes - BLOCK_HEAD_BYTES);
 }
 

@@ -4,8 +4,8 @@
 
 /*
  * A reader of captures: pcap and pcapng, of either byte order, with IP packets in Ethernet frames,
- * in Linux's cooked frames, or bare. A capture is hostile input; a part of it that is cut off ends
- * it.
+ * in Linux's cooked frames, or bare. A capture is hostile input. It ends at the first frame that is
+ * cut off.
  */
 
 #include <stdbool.h>

@@ -78,7 +78,7 @@ static struct story_flow *flow_find(struct story *story, const struct story_entr
 	return flow;
 }
 
-/* The frame that had the request packet with this PSN first; 0: unknown. */
+/* The first frame that had the request packet with this PSN; 0: unknown. */
 static uint32_t frame_of(const struct story_flow *flow, uint32_t psn)
 {
 	uint32_t index = (psn - flow->base) & U24_MASK;
@@ -218,7 +218,7 @@ static void again_cause(struct story_flow *flow, const struct story_entry *entry
 		flow->demand = STORY_REQUEST;
 }
 
-/* The packets of a series are sent again for the reason of the first. */
+/* Describe a packet that is sent again: all packets of a series have the reason of the first. */
 static void again_tell(struct story_flow *flow, uint32_t packets, struct story_entry *entry)
 {
 	entry->kind = STORY_AGAIN;
@@ -245,7 +245,10 @@ static void flow_rebase(struct story_flow *flow, uint32_t psn)
 	flow->again_text[0] = '\0';
 }
 
-/* Is the PSN behind all that may be sent again, and was never seen? */
+/*
+ * Does a request with this PSN begin a new connection? It does if the PSN is before the oldest
+ * unanswered one, so that it cannot be sent again, and the story has not seen it.
+ */
 static bool is_new_connection(const struct story_flow *flow, uint32_t psn)
 {
 	return u24_distance(psn, flow->una) < 0 && !frame_of(flow, psn);
@@ -418,7 +421,7 @@ static void answer_take(struct story *story, struct story_flow *flow, const stru
 	entry->is_response = true;
 	if (asked) {
 		entry->about = frame_of(asked, entry->psn);
-		/* The PSNs of a READ's responses are known only as they come. */
+		/* How many PSNs a READ's responses have is known only when they come. */
 		if (!entry->about && packet->info->operation == OPERATION_READ_RESPONSE)
 			entry->about = flow->answered_frame;
 		flow->answered_frame = entry->about;

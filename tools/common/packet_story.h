@@ -48,8 +48,8 @@ struct story_entry {
 	char name[STORY_NAME_BYTES]; /* "RC_WRITE_ONLY", "REJ" */
 	char text[STORY_TEXT_BYTES]; /* what was seen; "": nothing of note */
 	/*
-	 * Rows of queue/reason.def: first the one that the sender of the request reports, then
-	 * those that may be behind it.
+	 * Rows of queue/reason.def: first the reason that the sender of the request reports, then
+	 * the possible causes at the receiver.
 	 */
 	uint32_t reason_count;
 	uint16_t reasons[STORY_REASONS_MAX];

@@ -28,8 +28,8 @@ struct story_request {
 };
 
 /*
- * The packets to one queue pair; or the datagrams of one, whose number is `qpn`, to any: then
- * `destination` is zero.
+ * The packets to the queue pair `qpn` of `destination`. Or, if `destination` is zero, all datagrams
+ * that the queue pair `qpn` of `source` sends.
  */
 struct story_flow {
 	struct gid source;
@@ -47,10 +47,10 @@ struct story_flow {
 	uint32_t *frames; /* the frame in which each PSN was sent first, by PSN - base */
 	uint32_t last_frame; /* of the newest request */
 	uint64_t last_ns;
-	bool is_after_read; /* the newest request is a READ, which takes more PSNs than are known */
+	bool is_after_read; /* the newest request is a READ, whose number of PSNs is unknown */
 	uint32_t again_count; /* packets sent again since the last answer */
 	enum story_kind answer; /* of the last answer: STORY_NAK, STORY_RNR or STORY_RESPONSE */
-	/* The NAK or RNR NAK after which nothing was sent again yet; STORY_REQUEST: none. */
+	/* The NAK or RNR NAK for which the requester has yet to send again; STORY_REQUEST: none. */
 	enum story_kind demand;
 	uint32_t demand_psn;
 	uint32_t demand_frame;
@@ -87,7 +87,7 @@ struct story {
 struct story_ip {
 	struct ip_header header;
 	const uint8_t *bytes; /* the header */
-	const uint8_t *data; /* behind it */
+	const uint8_t *data; /* behind the header */
 	uint32_t count; /* captured bytes of `data` */
 	uint32_t whole; /* bytes that `data` had */
 };

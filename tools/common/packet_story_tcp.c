@@ -129,7 +129,7 @@ static void terminate_reason(enum rdmap_error error, struct story_entry *entry)
 	case RDMAP_ERROR_REMOTE_OPERATION:
 		story_reason(entry, REASON_REMOTE_OPERATIONAL);
 		break;
-	/* The sentence of the error says all. */
+	/* The sentence of the error needs no reason beside it. */
 	case RDMAP_OK:
 	case RDMAP_ERROR_LOCAL_CATASTROPHIC:
 	case RDMAP_ERROR_STREAM_CATASTROPHIC:

@@ -7,15 +7,15 @@
 #include "common/packet_story_internal.h"
 
 enum {
-	/* Farther away is another connection, whose queue pair has the same number. */
+	/* A PSN farther away is of another connection, whose queue pair has the same number. */
 	NEAR_MAX = 65536,
-	/* A sender of datagrams to several hosts leaves gaps in the capture of each. */
+	/* After so many datagrams in order, a gap is a loss (story_datagram_take()). */
 	DATAGRAMS_IN_ORDER_MIN = 16,
 };
 
 /*
- * Note the PSN of a packet, and return how many are missing before it; negative: it is so far
- * behind the newest one.
+ * Note the PSN of a packet. Returns how many packets are missing before it; a negative number says
+ * how far it comes behind the newest one.
  */
 static int32_t number_note(struct story_flow *flow, uint32_t psn)
 {
@@ -58,8 +58,9 @@ void story_unreliable_take(struct story_flow *flow, struct story_entry *entry)
 }
 
 /*
- * A queue pair numbers its datagrams to all receivers in one sequence. So a gap is a loss only
- * where the datagrams before it were in order.
+ * A queue pair numbers its datagrams to all receivers in one sequence. If it sends to several
+ * hosts, the capture of one host has gaps without a loss. So a gap counts as a loss only if the
+ * datagrams before it were in order.
  */
 void story_datagram_take(struct story_flow *flow, struct story_entry *entry)
 {

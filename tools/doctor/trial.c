@@ -13,9 +13,9 @@
 #include "base/text.h"
 
 /*
- * Runs in the child. The exit status is the errno, which fits into it. Of the pipe the child keeps
- * only standard error. urnicd, which the child may start, replaces its own standard error, so
- * urnicd does not keep the pipe open.
+ * Run the trial in the child. The exit status is the errno, which is small enough. The child keeps
+ * the pipe open only as its standard error. If the child starts urnicd, urnicd replaces its own
+ * standard error, so it does not keep the pipe open.
  */
 static void trial_child(trial_function *run, void *context, int output)
 {

@@ -48,7 +48,7 @@ extern const int topic_count;
 /* Does the word name exactly this topic, in one of the forms that programs use? */
 bool topic_is_named(const struct topic *topic, const char *word);
 
-/* Is it a part of the topic's name? "" is a part of all. */
+/* Is the word a part of the topic's name? "" is a part of every name. */
 bool topic_has_part(const struct topic *topic, const char *word);
 
 void topic_print(const struct topic *topic);

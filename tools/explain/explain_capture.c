@@ -81,8 +81,8 @@ static void reasons_print(const struct story_entry *entry)
 }
 
 /*
- * The failure that the process has kept which refused a request; NULL: none, or the process is not
- * this user's, or not on this machine.
+ * Find the failure that the process which refused a request has kept. NULL: it has kept none, or
+ * belongs to another user or machine.
  */
 static const struct failure *kept_find(const struct explained_capture *capture,
 	const struct story_entry *entry, const struct failure_file **ret_file)

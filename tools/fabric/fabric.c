@@ -198,7 +198,10 @@ static int topology_serve(const struct fabric_options *options,
 		complain("fabric: %s", why);
 		return EXIT_FAILED;
 	}
-	/* Only now: a fabric of this name that runs already may write to the same file. */
+	/*
+	 * Open the file only if no fabric of this name runs already, because that fabric may write
+	 * to the same file.
+	 */
 	if (!fabric_pcap_open(pcap, options->pcap, topology)) {
 		fabric_server_destroy(server);
 		return EXIT_FAILED;
@@ -260,7 +263,7 @@ static int console_ask(struct fabric_client *client, const char *command)
 	return 0;
 }
 
-/* A word with blanks came from the shell without its quotation marks. */
+/* Append a word. If it has blanks, add the quotation marks that the shell has removed. */
 static bool word_append(char *command, size_t room, const char *word)
 {
 	size_t used = strlen(command);
@@ -316,7 +319,7 @@ static int console_lines(const struct fabric_options *options)
 	return status;
 }
 
-/* The words of processes that stay in the foreground; NULL: it is a word of the console. */
+/* The command for a word whose process stays in the foreground; NULL: a word of the console. */
 static fabric_command *command_that_stays(const char *word)
 {
 	if (strcmp(word, "up") == 0)
@@ -344,7 +347,7 @@ int command_fabric(int argc, char **argv)
 	stay = command_that_stays(word);
 	if (!stay)
 		return console_once(&options, argc - options.first, argv + options.first);
-	/* The options may stand behind such a word, too. */
+	/* Options may follow the word, too. */
 	argc -= options.first;
 	argv += options.first;
 	optind = 0;

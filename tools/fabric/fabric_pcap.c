@@ -27,7 +27,7 @@ bool fabric_pcap_open(
 		return false;
 	}
 	pcapng_begin(pcap->file, "urnic fabric");
-	/* Nodes have their ports in their order (topology.h). */
+	/* A port's index in the topology is its interface: both are in this order (topology.h). */
 	for (uint32_t i = 0; i < topology->node_count; i++)
 		for (uint32_t port = 1; port <= topology->nodes[i].port_count; port++) {
 			char name[PORT_NAME_BYTES];
@@ -38,7 +38,7 @@ bool fabric_pcap_open(
 	return true;
 }
 
-/* The file takes no more. The fabric goes on without a capture. */
+/* The file cannot be written any more: end the capture. The fabric goes on. */
 static void capture_end(struct fabric_pcap *pcap)
 {
 	complain("fabric: the capture ends, because its file cannot be written: %s",
@@ -65,7 +65,7 @@ void fabric_pcap_frame(
 	packet.count = erf_packet_write(packet.time_ns, frame, frame_bytes, record);
 	packet.whole = packet.count;
 	pcapng_packet(pcap->file, &packet);
-	/* A reader finds whole packets at any time, also when the process is killed. */
+	/* Flush, so that a reader finds whole packets, also if the process is killed. */
 	fflush(pcap->file);
 	if (ferror(pcap->file))
 		capture_end(pcap);

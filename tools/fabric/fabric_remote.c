@@ -9,7 +9,7 @@
 #include "fabricd/remote/fabric_join.h"
 #include "fabricd/remote/fabric_listen.h"
 
-/* What both commands begin with. Returns an exit status. */
+/* The part with which both commands begin: read the key and the address. Returns an exit status. */
 static int remote_prepare(const struct fabric_options *options, const char *word,
 	const char *address_text, struct remote_key *ret_key, struct remote_address *ret_address)
 {
@@ -60,7 +60,7 @@ int fabric_listen_command(const struct fabric_options *options, int argc, char *
 	return rc ? EXIT_FAILED : EXIT_OK;
 }
 
-/* Names that the fabric could have. Returns false after a complaint. */
+/* Can a fabric have hosts of these names? Returns false after a complaint. */
 static bool hosts_are_legal(int count, char **hosts)
 {
 	if (count > REMOTE_HOSTS_MAX) {

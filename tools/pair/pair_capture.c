@@ -3,9 +3,8 @@
  * The capture of urnic pair: all frames of the host's interface, as a pcap or pcapng file.
  *
  * pair_frames.c gets the frames from the kernel, many at a time. A sender gives the kernel many
- * packets as one super-packet, which stays one on the way to the other host (docs/roce.md). The
- * kernel says of each frame how long its segments are, and pair_segments.c makes the packets of
- * them.
+ * packets as one super-packet, which stays whole on the way to the other host (docs/roce.md). The
+ * kernel says how long a super-packet's segments are, and pair_segments.c cuts it into packets.
  */
 #include <errno.h>
 #include <linux/if_ether.h>
@@ -33,7 +32,7 @@ enum {
 	STREAM_BYTES = 1 << 17,
 };
 
-/* So long after its end the capture waits at most for the kernel to hand over the last frames. */
+/* How long at most the capture waits at its end for the kernel to hand over the last frames. */
 #define LAST_FRAMES_NS 1000000000u
 #define SECOND_NS      1000000000u
 
@@ -71,7 +70,10 @@ static void pcap_write(const struct pair_file *file, const struct pair_frame *fr
 	const struct pcap_frame head = {(uint32_t)(frame->time_ns / SECOND_NS),
 		(uint32_t)(frame->time_ns % SECOND_NS), frame->count, frame->whole};
 
-	/* The stream is this thread's own. The macros are for constant lengths. */
+	/*
+	 * Only this thread uses the stream, so it needs no lock. The parentheses call the functions
+	 * in place of glibc's macros, which are for constant lengths.
+	 */
 	(fwrite_unlocked)(&head, sizeof(head), 1, file->stream);
 	(fwrite_unlocked)(frame->bytes, frame->count, 1, file->stream);
 }
@@ -191,7 +193,7 @@ static void frames_take(struct pair_frames *frames, struct pair_file *file)
 	}
 }
 
-/* Write what comes before the first frame. Returns false when out of memory. */
+/* Write the head of the file. Returns false when out of memory. */
 static bool file_begin(struct pair_file *file, bool is_pcapng)
 {
 	const struct pcap_head head = {.magic = PCAP_MAGIC_NANOSECONDS,

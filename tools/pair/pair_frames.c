@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 enum {
-	BLOCKS_MAX = 512, /* 64 MiB, or 10 s of frames that are few */
+	BLOCKS_MAX = 512, /* 64 MiB; enough for 10 s if each block has few frames */
 	BLOCKS_MIN = 16,
-	/* The kernel demands a length of frames that divides a block, and uses it for nothing. */
+	/* The kernel demands a frame length that divides a block, and does not use it. */
 	FRAME_BYTES = 1 << 11,
 	GSO_UDP_L4 = 5, /* VIRTIO_NET_HDR_GSO_UDP_L4 of Linux 6.2 */
 };

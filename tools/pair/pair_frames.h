@@ -8,8 +8,8 @@
  * The memory is a ring of blocks. The kernel fills a block with frames. It hands the block over
  * when the block is full, or PAIR_FRAMES_WAIT_MS to twice that time after its first frame. So the
  * kernel wakes the reader once for many frames, and the reader takes a frame without a system call.
- * While the kernel has no block, it drops frames and counts them. A block that was handed over by
- * time counts like a full one, so a ring of many blocks lasts for a reader that is late by seconds.
+ * While the kernel has no block, it drops frames and counts them. A block with few frames takes as
+ * much room as a full one. So the ring has many blocks, enough for a reader that is seconds late.
  *
  * Threads: one.
  */

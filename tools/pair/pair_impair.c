@@ -115,8 +115,9 @@ void pair_impairments_write(const struct pair *pair, int host, char ret_text[PAI
 	const struct pair_settings *settings = pair->settings;
 
 	/*
-	 * A capture needs packets one by one where the kernel does not tell how a super-packet is
-	 * cut. With any item in URNIC_IMPAIR urnic sends them so. A seed alone impairs no packet.
+	 * If the kernel does not tell how it would cut a super-packet, a capture needs packets that
+	 * are sent one by one. urnic sends them so if URNIC_IMPAIR has any item. So give it a seed,
+	 * which alone impairs no packet.
 	 */
 	ret_text[0] = '\0';
 	if (settings->capture && !settings->is_impaired && !kernel_knows_super_packets())

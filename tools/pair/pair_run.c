@@ -234,15 +234,15 @@ static bool clients_are_running(const struct pair *pair)
 /* --- the end --- */
 
 /*
- * Processes and groups that have had their SIGTERM. A program may take a second one as an order to
- * end at once. Those that have no room here get SIGKILL alone.
+ * Processes and groups that were sent a SIGTERM. They get no second one, which a program may take
+ * as an order to end at once. If the list is full, further ones get only SIGKILL.
  */
 struct told {
 	int ids[256]; /* for kill(): a process, or a group as a negative number */
 	int count;
 };
 
-/* Signal whom `id` stands for. If it has had a SIGTERM, it gets a SIGKILL only. */
+/* Send a signal to a process or group, but SIGTERM only once to each. */
 static void told_signal(struct told *told, int id, int signal)
 {
 	for (int i = 0; signal == SIGTERM && i < told->count; i++)

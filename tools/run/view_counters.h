@@ -10,10 +10,9 @@
  * program has one of them open, else every BUSY_MS while programs use urnic. It ends with the last
  * process that has the view.
  *
- * The counters of an InfiniBand fabric's adapter are those of view_fabric_counters.h. A value of
- * the others is a sum over the queue pairs of all processes that urnicd lists and this user may
- * read.
- * It only grows, because the counts of ended queue pairs stay in the sum. What a queue pair counts
+ * view_fabric_counters.h has the counters of an InfiniBand fabric's adapter. A counter of any other
+ * device is a sum over the queue pairs of all processes that urnicd lists and this user may read.
+ * The sum only grows, because the counts of ended queue pairs stay in it. What a queue pair counts
  * between the last update and its end is missing.
  */
 #ifndef TOOLS_VIEW_COUNTERS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The adapter of an InfiniBand fabric in the private view, with the files that Linux shows of a
- * port. They have the values of the time when the view is made, but for the counters.
+ * The adapter of an InfiniBand fabric in the private view, with the files that Linux shows for a
+ * port. All files but the counters keep the values that they have when the view is made.
  */
 #include "run/view_fabric.h"
 
@@ -20,7 +20,7 @@
 #include "run/view.h"
 #include "run/view_fabric_counters.h"
 
-/* As libibverbs and libibumad name the adapter, and libibverbs its file. */
+/* The names that libibverbs and libibumad give the adapter, and libibverbs its character device. */
 #define DEVICE      "ibp0"
 #define CHAR_DEVICE "uverbs0"
 
@@ -37,7 +37,7 @@ static const char *name_of(const char *const *names, size_t count, uint8_t value
 	return value < count ? names[value] : "<unknown>";
 }
 
-/* "100 Gb/sec (4X EDR)" */
+/* Print a rate in the form "100 Gb/sec (4X EDR)". */
 static void rate_print(const struct attach_port *port, char value[VALUE_BYTES])
 {
 	struct fabric_rate rate = fabric_rate_of(port);
@@ -188,7 +188,7 @@ int view_fabric_write(void)
 	struct fabric_client *client;
 	int result;
 
-	/* Without its fabric a program has no adapter. */
+	/* If the fabric does not run, a program has no adapter, and the view shows none. */
 	if (!place || fabric_client_open_node(place, &client, why) < 0)
 		return 0;
 	result = client_write(client);

@@ -26,7 +26,7 @@ static const char *name_of(const char *name)
 	return strcmp(name, "vl15_dropped") == 0 ? "VL15_dropped" : name;
 }
 
-/* In place, because a program may keep a file open and read it again. */
+/* Write a value in place, because a program may keep the file open and read it again. */
 static int value_write(int directory, const char *name, uint64_t value)
 {
 	char text[24];
@@ -43,7 +43,7 @@ static int value_write(int directory, const char *name, uint64_t value)
 	return result;
 }
 
-/* `was`  What the files contain; NULL: there are none yet. */
+/* Write the counters that have changed. `was`: what the files contain; NULL: there are none yet. */
 static int counters_write(
 	int directory, const struct attach_counters *now, const struct attach_counters *was)
 {

@@ -2,7 +2,7 @@
 #ifndef TOOLS_SIM_H
 #define TOOLS_SIM_H
 
-/* A scenario that runs, and what is printed of it. */
+/* The run of a scenario, and its output. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -59,8 +59,9 @@ bool sim_csv_close(struct sim_run *run);
 /* --- pcapng (sim_pcap.c) --- */
 
 /*
- * Capture what each port sends, and what is dropped where, from now on. Hosts are engines: plain
- * sources have no packets. Both print a sentence and return false when the file cannot be written.
+ * Capture from now on what each port sends, and what is dropped where. The hosts have to be
+ * engines, since plain sources have no packets. Both functions print a sentence and return false
+ * when the file cannot be written.
  */
 bool sim_pcap_open(struct sim_run *run, const char *path);
 bool sim_pcap_close(struct sim_run *run);
@@ -73,7 +74,7 @@ void sim_explain_print(const struct sim_run *run);
 
 /* --- results --- */
 
-/* What a flow got while it was active, in Mbit/s of payload. */
+/* The rate of a flow while it was active, in Mbit/s of payload. */
 double sim_flow_mbps(const struct sim_run *run, uint32_t number);
 
 /* Retransmitted packets; 0 for plain sources. */
@@ -93,7 +94,7 @@ bool sim_priority_is_used(const struct fabric_port *port, uint32_t priority);
 uint32_t sim_times_collect(
 	const struct sim_run *run, const struct scenario_workload *workload, uint64_t *times);
 
-/* What the flows of a workload got. */
+/* The rates and times of the flows of a workload. */
 struct sim_workload_result {
 	uint32_t flows;
 	uint32_t finished;
@@ -121,7 +122,7 @@ struct sim_totals {
 
 struct sim_totals sim_totals_of(const struct fabric *fabric);
 
-/* InfiniBand's part of a report and of JSON (sim_subnet.c); the last two are for any network. */
+/* InfiniBand's part of a report and of JSON (sim_subnet.c). Ethernet may call the last two, too. */
 void sim_subnet_totals_print(const struct fabric *fabric);
 void sim_subnet_print(const struct sim_run *run);
 void sim_subnet_add(const struct sim_run *run, cJSON *root);

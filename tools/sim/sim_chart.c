@@ -101,7 +101,7 @@ static void line_end(struct sim_chart *chart)
 void sim_chart_line(struct sim_chart *chart, const char *name)
 {
 	const char *colour = colours[chart->lines % ARRAY_COUNT(colours)];
-	/* After a round of colours lines are dashed. */
+	/* When all colours are used, begin again with dashed lines. */
 	const char *dash = chart->lines < ARRAY_COUNT(colours) ? "" : " stroke-dasharray='4 3'";
 	uint32_t y = TOP + LEGEND_STEP * chart->lines;
 

@@ -15,7 +15,7 @@ struct sim_hop {
 	uint64_t wait_ps_max;
 	uint64_t paused_ps; /* of that, while the peer had stopped the queue, or gave no credits */
 	uint64_t marked;
-	uint64_t dropped; /* lost or corrupted on its cable, no room where it ends, the watchdog */
+	uint64_t dropped; /* on its cable, by its peer for lack of room, or by the watchdog */
 };
 
 /* How long the peer has stopped the packet's queue so far. */
@@ -93,7 +93,7 @@ bool sim_explain_init(struct sim_run *run, uint32_t flow)
 
 /* --- the answer --- */
 
-/* How long the flow's host could not send for its peer's sake. */
+/* How long the flow's host could not send, because its peer paused it or gave no credits. */
 static uint64_t host_stopped_ps(const struct sim_run *run, uint32_t port, uint32_t priority)
 {
 	const struct infiniband *infiniband = run->fabric->infiniband;
@@ -141,7 +141,7 @@ static void hop_print(const struct sim_run *run, uint32_t port)
 		(unsigned long long)hop->dropped);
 }
 
-/* The port that sent its first frame next after `after_ps`; FABRIC_NO_PORT: none did. */
+/* The next port to begin with the flow's frames, at `*after_ps` or later; FABRIC_NO_PORT: none. */
 static uint32_t hop_next(const struct sim_run *run, uint64_t *after_ps)
 {
 	uint32_t next = FABRIC_NO_PORT;

@@ -121,7 +121,7 @@ static void times_line(const struct scenario_workload *workload, const uint64_t 
 	uint32_t step = max_u32(1, count / 1000);
 
 	sim_chart_line(chart, workload->name);
-	/* A line of one point would not be seen. */
+	/* Begin at 0, since a line of a single point would be invisible. */
 	sim_chart_point(chart, us_of(times[0]), 0);
 	for (uint32_t i = 0; i < count; i += step)
 		sim_chart_point(chart, us_of(times[i]), 100.0 * (i + 1) / workload->flow_count);

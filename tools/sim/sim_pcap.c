@@ -19,7 +19,7 @@ enum {
 	DSCP_SHIFT = 2,
 };
 
-/* Locally administered addresses: of a host by its number, of a switch's port by the port's. */
+/* A locally administered address, made of a host's number, or the number of a switch's port. */
 static void mac_write(const struct fabric_port *port, uint32_t number, uint8_t *to)
 {
 	to[0] = 0x02;
@@ -84,7 +84,7 @@ static uint32_t ethernet_write(
 				    : data_frame_write(fabric, packet, to);
 }
 
-/* Why a frame is there for a port that does not send it; NULL: it is not there. */
+/* The comment for a dropped frame, which the capture shows at its port; NULL: do not show it. */
 static const char *drop_comment(enum fabric_event event)
 {
 	switch (event) {

@@ -7,7 +7,7 @@
 #include "sim/sim.h"
 
 enum {
-	FLOW_ROWS_MAX = 20, /* more flows are summed up only */
+	FLOW_ROWS_MAX = 20, /* with more flows, the report has workloads only */
 	QUEUE_ROWS_MAX = 8,
 	QUEUE_MEAN_MIN = 100, /* bytes; shorter queues are not printed */
 };
@@ -173,7 +173,7 @@ static void flows_print(const struct sim_run *run)
 
 /* --- queues --- */
 
-/* The queue with the largest mean length that is below that of the last one printed. */
+/* The next queue to print: the one of the largest mean length below that of the last one. */
 static bool queue_next(const struct fabric *fabric, uint64_t *below, uint32_t *place)
 {
 	uint32_t best = UINT32_MAX;

@@ -32,7 +32,7 @@ static bool arena_map(struct sim_run *run)
 	return true;
 }
 
-/* NULL: no congestion control. */
+/* The parameters of congestion control; NULL: it is off. */
 static const struct cc_params *cc_of(const struct scenario *scenario)
 {
 	return scenario->cc.algorithm == CC_OFF ? NULL : &scenario->cc;
@@ -94,7 +94,7 @@ static int subnet_init(struct sim_run *run)
 	return error;
 }
 
-/* What "dcb" says. */
+/* Configure a host as "dcb" says. */
 static void host_configure(struct fabric *fabric, const struct scenario *scenario, uint32_t number)
 {
 	struct fabric_host *host = &fabric->hosts[number];

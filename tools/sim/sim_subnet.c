@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is printed of InfiniBand links: lanes that waited for credits, and what was discarded. */
+/* The report on InfiniBand links: lanes that waited for credits, and discarded packets. */
 #include "base/arith.h"
 #include "common/json.h"
 #include "fabric/deadlock/loop.h"
@@ -7,7 +7,7 @@
 
 enum { LANE_ROWS_MAX = 8 };
 
-/* Returns false when no lanes of the scenario's service levels may wait for each other. */
+/* Find a credit loop of the paths of the scenario's service levels. Returns false if none exists. */
 static bool loop_find(const struct sim_run *run, struct deadlock *ret_loop)
 {
 	uint8_t service_levels = 0;
@@ -59,7 +59,7 @@ void sim_subnet_totals_print(const struct fabric *fabric)
 		(unsigned long long)dropped, (unsigned long long)lost);
 }
 
-/* The lane that waited longest of those that waited less than the last one printed. */
+/* The next lane to print: of those that waited less than the last one, the one that waited most. */
 static uint32_t lane_next(const struct fabric *fabric, uint64_t below_ps, uint32_t last)
 {
 	uint32_t best = UINT32_MAX;

@@ -31,7 +31,7 @@ const char command_timeline_help[] =
 	"Examples:\n"
 	"  urnic timeline -o run.html run.pcapng\n";
 
-/* The last failures come so long after the last packet, at most. */
+/* A failure up to so long after the last packet belongs to the capture. */
 #define FAULTS_AFTER_NS 2000000000u
 
 /* The kinds of page.html that a story does not have. */
@@ -81,7 +81,7 @@ static void string_write(FILE *file, const char *text)
 	fputc('"', file);
 }
 
-/* The index of a host; the last one stands for all that have no place. */
+/* The index of a host. The last one stands for all hosts that have no index of their own. */
 static uint32_t host_of(struct timeline *timeline, const struct gid *gid, const char *side)
 {
 	uint32_t i = 0;

@@ -11,7 +11,7 @@
 enum {
 	CABLE_PS_PER_M = 5000, /* light in a fiber */
 	HEADER_BYTES = 62, /* of a plain source: as RoCEv2 has in the middle of a message */
-	LOCAL_HEADER_BYTES = 26, /* the same of InfiniBand: LRH, BTH, ICRC and VCRC */
+	LOCAL_HEADER_BYTES = 26, /* the same on InfiniBand links: LRH, BTH, ICRC and VCRC */
 };
 
 /* Numbers as the scenario has them, before they become parameters of the network. */
@@ -230,7 +230,7 @@ static bool hosts_read(const struct scenario_text *text, struct scenario *scenar
 	return true;
 }
 
-/* The words of URNIC_CC. The rate of a flow without limit is that of its host's cable. */
+/* Read "congestion", in the words of URNIC_CC. A flow without a limit has its host's cable rate. */
 static bool congestion_read(
 	const struct scenario_text *text, struct scenario *scenario, const cJSON *item)
 {
@@ -292,7 +292,7 @@ static void config_set(struct scenario *scenario, const struct scenario_numbers 
 	};
 }
 
-/* What all flows have in common. */
+/* Set what all flows have in common. */
 static void flows_finish(struct scenario *scenario)
 {
 	for (uint32_t i = 0; i < scenario->flow_count; i++) {

@@ -42,7 +42,7 @@ enum scenario_fault_kind {
 	SCENARIO_STORM,
 	SCENARIO_CORRUPTION,
 	SCENARIO_SLOW,
-	SCENARIO_FLAP, /* while it is read; then it is one fault of kind down for each time */
+	SCENARIO_FLAP, /* only in the text; the reader makes a fault SCENARIO_DOWN of each time */
 };
 
 struct scenario_fault {
@@ -51,7 +51,7 @@ struct scenario_fault {
 	struct fabric_node to;
 	uint32_t priority; /* storm */
 	uint32_t ppm; /* loss, corruption: of a million frames in the direction from `from` */
-	uint32_t period; /* loss: every so-manieth frame; 0: none */
+	uint32_t period; /* loss: one in so many frames is lost; 0: none */
 	uint32_t take_mbps; /* slow */
 	uint32_t limit_bytes; /* slow */
 	uint64_t start_ps;
@@ -65,11 +65,11 @@ struct scenario_route {
 	uint32_t via;
 };
 
-/* The lanes of packets that leave a host, or a switch by the cable `to`. */
+/* How a host, or a switch between two of its cables, maps service levels to lanes. */
 struct scenario_lane {
 	struct fabric_node at;
-	uint32_t from; /* a cable of a switch */
-	uint32_t to;
+	uint32_t from; /* of a switch: the cable by which packets come in */
+	uint32_t to; /* of a switch: the cable by which they leave */
 	uint8_t sl2vl[IB_SL_COUNT];
 };
 
@@ -93,9 +93,9 @@ struct scenario {
 	struct topology topology;
 	bool is_infiniband; /* the link layer; else Ethernet */
 	struct infiniband_config infiniband;
-	uint32_t *forwarding; /* by switch and host: a cable's number; NULL: the engine's */
-	uint8_t *service_levels; /* by two hosts; NULL: the engine's */
-	struct scenario_lane *lanes; /* that differ from infiniband.sl2vl */
+	uint32_t *forwarding; /* by switch and host: a cable; NULL: the routing engine chooses */
+	uint8_t *service_levels; /* by the two hosts of a path; NULL: the routing engine chooses */
+	struct scenario_lane *lanes; /* the mappings that differ from infiniband.sl2vl */
 	uint32_t lane_count;
 	struct fabric_flow *flows;
 	uint32_t flow_count;
@@ -158,7 +158,7 @@ bool scenario_read_priorities(const struct scenario_text *text, const cJSON *ite
 bool scenario_read_subnet(
 	const struct scenario_text *text, struct scenario *scenario, const cJSON *item);
 
-/* "qos_sl2vl" of `item`; levels that it does not name keep theirs. */
+/* "qos_sl2vl" of `item`; service levels that it does not name keep their lanes. */
 bool scenario_read_lanes(
 	const struct scenario_text *text, const cJSON *item, uint32_t data_vls, uint8_t *sl2vl);
 

@@ -79,7 +79,7 @@ static bool key_priorities(const struct config_db *db, const cJSON *row, uint8_t
 	return true;
 }
 
-/* All rows of a table have these members only. */
+/* Check that the rows of a table have no other members than these. */
 static bool table_check(const struct config_db *db, const char *table,
 	const struct scenario_field *fields, uint32_t count)
 {
@@ -98,7 +98,7 @@ static bool table_check(const struct config_db *db, const char *table,
 
 /* --- maps of DSCP, traffic classes and priorities --- */
 
-/* A row of a map: numbers to numbers. */
+/* Read a row that maps numbers to numbers. */
 static bool map_read(
 	const struct config_db *db, const cJSON *row, uint32_t left_count, uint8_t *map)
 {
@@ -122,7 +122,7 @@ static bool map_read(
 	return true;
 }
 
-/* Traffic classes have the numbers of their queues, and lossless ones of their groups, too. */
+/* Check that each of these traffic classes has the number of its queue or priority group. */
 static bool identity_check(
 	const struct config_db *db, const cJSON *row, const char *what, uint8_t classes)
 {

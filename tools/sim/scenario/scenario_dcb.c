@@ -64,7 +64,7 @@ static bool scaled_parse(
 	return false;
 }
 
-/* What LEFT of a list names: all of eight, or one. */
+/* Parse LEFT of a list, "all" or one number, as a range of the eight. */
 static bool place_parse(const char *left, uint32_t *ret_first, uint32_t *ret_end)
 {
 	*ret_first = 0;

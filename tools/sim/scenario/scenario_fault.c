@@ -25,7 +25,7 @@ enum {
 	ON_HOST = 1u << SCENARIO_STORM | 1u << SCENARIO_SLOW,
 	ON_CABLE = 1u << SCENARIO_LOSS | 1u << SCENARIO_DOWN | 1u << SCENARIO_CORRUPTION |
 		1u << SCENARIO_FLAP,
-	FAULT_COUNT_MAX = 10000, /* a flap is many */
+	FAULT_COUNT_MAX = 10000, /* a flap becomes many faults */
 };
 
 static const char *const fault_words[] = {
@@ -135,7 +135,7 @@ static struct scenario_fault *fault_add(
 	return &faults[count];
 }
 
-/* A cable that is down, up and down again until the fault ends, or the run. */
+/* Add a fault for each time that a flapping cable is down, until the fault ends, or the run. */
 static bool flap_add(const struct scenario_text *text, struct scenario *scenario, const cJSON *item,
 	const struct scenario_fault *flap, const struct fault_numbers *numbers)
 {

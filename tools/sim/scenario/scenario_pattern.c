@@ -20,8 +20,8 @@ static struct fabric_random workload_random(const struct workload *workload)
 /* --- all-reduce --- */
 
 /*
- * Each host of a ring sends a share of its vector to the next one, in 2 (N - 1) steps. In each it
- * sends what it received in the step before.
+ * Each of the N hosts of a ring sends a share of its vector to the next host, in 2 (N - 1) steps.
+ * In each step it sends what it has received in the step before.
  */
 bool all_reduce_read(struct workload *workload)
 {
@@ -209,7 +209,7 @@ static uint64_t size_mean(const struct sizes *sizes)
 	return max_u64(sum / 200, 1);
 }
 
-/* Each host sends at random times to random others, as much as fills its part of the line. */
+/* Each host sends at random times to random others, so much that it uses its share of its cable. */
 bool sizes_read(struct workload *workload)
 {
 	const struct scenario *scenario = workload->scenario;

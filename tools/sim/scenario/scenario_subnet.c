@@ -72,7 +72,7 @@ static bool table_read(const struct scenario_text *text, const cJSON *item, cons
 			name, words, ARBITRATION_ENTRIES_MAX, data_vls - 1);
 }
 
-/* "0,1,2,3": the lanes of service levels 0 and up; those that are not named keep theirs. */
+/* "0,1,2,3": the lanes of service levels 0 and up; further service levels keep their lanes. */
 static bool mapping_parse(const char *at, uint32_t data_vls, uint8_t *sl2vl)
 {
 	uint32_t sl = 0;
@@ -100,7 +100,7 @@ bool scenario_read_lanes(
 			words, IB_SL_COUNT, data_vls - 1);
 }
 
-/* What Ethernet alone has. */
+/* Refuse items that only Ethernet has. */
 static bool others_check(const struct scenario_text *text, const struct scenario *scenario)
 {
 	static const char *const names[] = {"switch", "pause", "routes"};
@@ -119,7 +119,7 @@ static bool others_check(const struct scenario_text *text, const struct scenario
 	return true;
 }
 
-/* Each host has a LID, and each buffer room for a packet of any length. */
+/* Check that there are LIDs for all hosts, and that a buffer has room for the longest packet. */
 static bool sizes_check(const struct scenario_text *text, const struct scenario *scenario,
 	const cJSON *item, uint64_t buffer_bytes)
 {

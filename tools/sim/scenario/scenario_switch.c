@@ -45,7 +45,7 @@ bool scenario_read_priorities(const struct scenario_text *text, const cJSON *ite
 	return true;
 }
 
-/* The marks of all lossless priorities. */
+/* Read "wred": when the queues of the lossless priorities mark frames. */
 static bool wred_read(
 	const struct scenario_text *text, const cJSON *item, struct fabric_switch_config *config)
 {
@@ -186,7 +186,7 @@ static uint32_t switch_find(const char *name, uint32_t count)
 	return count;
 }
 
-/* A file for each switch, or of "default" for those that are not named. */
+/* Read a file for each switch. A switch that is not named gets the file of "default". */
 static bool config_dbs_read(
 	const struct scenario_text *text, struct scenario *scenario, const cJSON *files)
 {
@@ -217,7 +217,7 @@ static bool config_dbs_read(
 	return true;
 }
 
-/* A file has all of a switch, so there is nothing beside it. */
+/* Read "config_db". A file describes a switch completely, so no other key may stand beside it. */
 static bool config_db_read(
 	const struct scenario_text *text, struct scenario *scenario, const cJSON *item)
 {

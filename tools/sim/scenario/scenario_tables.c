@@ -27,7 +27,7 @@ static bool is_end(const struct topology_cable *cable, struct fabric_node node)
 	return false;
 }
 
-/* A list of `count` lists or numbers. `name` names it in a complaint. */
+/* Check that a list has `count` items. `name` names the list in a complaint. */
 static bool list_check(
 	const struct scenario_text *text, const cJSON *list, uint32_t count, const char *name)
 {

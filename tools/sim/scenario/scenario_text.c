@@ -28,7 +28,7 @@ static bool value_count_before(const cJSON *at, const cJSON *item, uint32_t *cou
 	return false;
 }
 
-/* Behind the string that begins at `at`. The text is well-formed. */
+/* The place behind the string that begins at `at`. The text is well-formed. */
 static const char *string_end(const char *at)
 {
 	for (at++; *at && *at != '"'; at++)
@@ -50,7 +50,7 @@ static bool is_name_end(const char *at)
 	return *at == ':';
 }
 
-/* Where the value begins that `count` others precede. */
+/* The place of the value that has `count` values before it. */
 static const char *value_find(const char *at, uint32_t count)
 {
 	while (*at) {
@@ -200,7 +200,7 @@ static bool number_read(const struct scenario_text *text, const cJSON *item,
 	if (!(item->valuedouble >= field->low && item->valuedouble <= field->high))
 		return scenario_refuse(text, item, "\"%s\" is %.15g: it is from %.15g to %.15g",
 			field->name, item->valuedouble, field->low, field->high);
-	/* Decimal fractions are inexact, so a thousandth that is nearly whole is whole. */
+	/* Decimal fractions are inexact, so take a product that is nearly whole for whole. */
 	if (fabs(scaled - nearbyint(scaled)) > 1e-6)
 		return scenario_refuse(text, item, "\"%s\" is %.15g: it is a multiple of %.15g",
 			field->name, item->valuedouble, 1 / field->scale);

@@ -62,9 +62,9 @@ struct scenario_field {
 	}
 
 /*
- * Read the members of `object` into `target`, whose numbers keep their values where the object has
- * none. `where` names the object in a complaint. A value that is no object, an unknown name, a name
- * twice, a number out of range: refused.
+ * Read the members of `object` into `target`. A number that the object lacks keeps its value in
+ * `target`. `where` names the object in a complaint. Refuses a value that is no object, an unknown
+ * name, a name twice, and a number out of range.
  */
 bool scenario_read_object(const struct scenario_text *text, const cJSON *object, const char *where,
 	const struct scenario_field *fields, uint32_t count, void *target);

@@ -69,7 +69,7 @@ bool workload_add(struct workload *workload, uint32_t source, uint32_t destinati
 	return true;
 }
 
-/* The flows of a pair of hosts, which begin one step after those of the pair before. */
+/* Add the flows of a pair of hosts, which begin one step after those of the pair before. */
 static bool pair_add(struct workload *workload, uint32_t source, uint32_t destination)
 {
 	const struct scenario *scenario = workload->scenario;
@@ -126,7 +126,7 @@ static bool incast_read(struct workload *workload)
 	return true;
 }
 
-/* Each host sends to one other, and one other sends to it: a random cycle through all. */
+/* Each host sends to one other, and receives from one other: a random cycle through all hosts. */
 static bool permutation_read(struct workload *workload)
 {
 	struct scenario *scenario = workload->scenario;
@@ -252,7 +252,7 @@ static bool kind_read(struct workload *workload, uint32_t kind)
 
 enum { NO_DSCP = FABRIC_DSCP_COUNT };
 
-/* A DSCP has the priority that hosts give it, and a priority its own DSCP. */
+/* Derive the priority from the DSCP, as hosts map it, or the DSCP from the priority. */
 static bool dscp_set(struct workload *workload)
 {
 	struct workload_numbers *numbers = &workload->numbers;
