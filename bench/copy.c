@@ -158,8 +158,8 @@ static double turn(const struct way *way, const uint8_t *from, size_t bytes, boo
 	way->copy(pool, from, bytes);
 	start = now();
 	/*
-	 * The step is large and odd: no prefetcher follows it, and it visits each place before any
-	 * again.
+	 * The step is large, so that no prefetcher follows it. It is odd, so that in a power of two
+	 * of places each has its turn before any has a second one.
 	 */
 	for (size_t i = 0; i < count; i++)
 		way->copy(pool + i * 40503 % places * bytes, from, bytes);

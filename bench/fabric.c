@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Events per second and core of the simulated network, beside a heap of the same size from which
- * events are popped and pushed again, and the most memory so far. CPU time, so other programs
- * disturb little.
+ * How many events per second of CPU time the simulated network executes, and for comparison how
+ * many a heap of the same size pops and pushes again; also the most memory so far. CPU time is what
+ * counts, so other programs disturb little.
  */
 #include <stdio.h>
 #include <string.h>

@@ -86,7 +86,8 @@ void *make_buffer(size_t size)
 	if (!buffer)
 		give_up("memory");
 	/*
-	 * Pages that were never written are all the one zero page, which copies faster than others.
+	 * Write to all pages: pages that were never written share the kernel's zero page, which is
+	 * faster to copy than others.
 	 */
 	memset(buffer, 0x55, size);
 	return buffer;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The incast of bench/fabric in ns-3: eight hosts send UDP datagrams through one router to another
- * host. ns-3 has no PFC to slow them down, so together they send what the last link carries, and
- * nothing is lost. bench/ns3 compiles it. CPU time, so other programs disturb little.
+ * host. ns-3 has no PFC to slow the hosts down, so together they send what the last link carries,
+ * and nothing is lost. bench/ns3 compiles it. It measures CPU time, so other programs disturb
+ * little.
  */
 #include <cstdio>
 #include <ctime>

@@ -32,8 +32,8 @@
 enum { PAGE_BYTES = 4096, RING = 1024, SLOT_BYTES = 48 };
 
 /*
- * A message to a queue pair. A file named by the number of that queue pair has RING of them. A
- * message is one cache line, and no other line travels for it.
+ * A message to a queue pair. A file named by the number of that queue pair has RING messages. A
+ * message is one cache line, the only line that has to travel between the processors.
  */
 struct slot {
 	alignas(64) _Atomic uint64_t sequence; /* number of the message, from 1; written last */
@@ -56,7 +56,7 @@ struct request {
 static struct {
 	struct request request; /* the request whose data the program names next */
 	uint32_t key; /* rkey of the memory that `shift` is for; 0: none is mapped yet */
-	uint8_t *shift; /* to be added to an address of the other process, gives ours */
+	uint8_t *shift; /* added to an address of the other process, it gives the address here */
 	uint32_t dest_qpn;
 	struct slot *far, *near;
 	uint64_t sent, received; /* how many messages */

@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 enum { RUNS = 301, LINE_TRIPS = 2000, PIPE_TRIPS = 50 };
-/* In words, between the two lines: too far for prefetchers of adjacent lines. */
+/* The distance of the two lines in words: too far for prefetchers of adjacent lines. */
 enum { APART = 32 };
 
 static _Atomic uint64_t *there, *back;
