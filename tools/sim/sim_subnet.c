@@ -7,7 +7,7 @@
 
 enum { LANE_ROWS_MAX = 8 };
 
-/* Find a credit loop of the paths of the scenario's service levels. Returns false if none exists. */
+/* Find a credit loop of the paths of the scenario's service levels. Returns whether one exists. */
 static bool loop_find(const struct sim_run *run, struct deadlock *ret_loop)
 {
 	uint8_t service_levels = 0;
