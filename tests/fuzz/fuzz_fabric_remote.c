@@ -116,7 +116,7 @@ static void frame_check(const struct remote_frame *frame)
 	require(frame->count >= ATTACH_FRAME_BYTES_MIN && frame->count <= ATTACH_FRAME_BYTES_MAX);
 	require(!(frame->violation & ~(uint32_t)ATTACH_RECORD_VIOLATIONS));
 	for (uint32_t k = 0; k < frame->count; k++)
-		sum ^= frame->bytes[k];
+		sum = sum ^ frame->bytes[k];
 }
 
 /*
