@@ -36,7 +36,7 @@ static struct agent_claim *claim_unrepeated(const struct agent_client *client)
 	return NULL;
 }
 
-/* Another process has claimed the service ID of this process in the meantime. */
+/* Log that another process claimed the service ID before this process could repeat its claim. */
 static void claim_report(const struct agent_client *client, const struct agent_claim *claim)
 {
 	if (claim->flags & AGENT_CLAIM_LISTENS)

@@ -8,9 +8,10 @@
  * A process has one client. agent_client_connect() finds the system's urnicd, else the user's own
  * (agent/place.h), else starts one. urnicd may die at any time; sockets in use keep working. The
  * end of file on agent_client_fd() reports its death, and agent_client_receive() returns
- * -ECONNRESET. The caller then calls agent_client_resume(). This finds or starts a new urnicd,
- * passes it the fd store of its predecessor, and resumes the leases of this process. A request that
- * finds urnicd dead calls agent_client_resume() itself, and is then sent once more.
+ * -ECONNRESET. The caller then calls agent_client_resume(), which finds or starts a new urnicd,
+ * passes it the fd store of its predecessor, and resumes the leases of this process. If a request
+ * finds urnicd dead, the client calls agent_client_resume() itself, and sends the request once
+ * more.
  *
  * The caller serializes all calls on one client. A call waits for a second at most while urnicd
  * runs, and for AGENT_ANSWER_TIMEOUT_S when urnicd is stopped (SIGSTOP). agent_client_receive(),
@@ -96,8 +97,9 @@ struct agent_process {
 };
 
 /*
- * Initialize a client that is not connected. Only agent_client_forget() may follow, and
- * agent_client_begin(), which connects as agent_client_connect() does.
+ * Initialize a client that is not connected. The only calls that may follow are
+ * agent_client_forget() and agent_client_begin(). The latter connects as agent_client_connect()
+ * does.
  *
  * `pause`  NULL, or the calls around each wait. The client keeps the pointer.
  */
@@ -143,8 +145,8 @@ int agent_client_attach(struct agent_client *client, int memory, uint8_t *ret_sl
 
 /*
  * Return a slot, whose sockets the caller has closed. Waits for the answer for at most
- * AGENT_GIVE_BACK_MS, and not at all while urnicd is silent. Without the answer, too, urnicd gets
- * the slot back.
+ * AGENT_GIVE_BACK_MS, and not at all while urnicd is silent. urnicd gets the slot back even if its
+ * answer does not come in this time.
  */
 void agent_client_detach(struct agent_client *client, uint8_t slot);
 
@@ -180,11 +182,13 @@ int agent_client_forward(
 int agent_client_receive(struct agent_client *client, struct agent_packet *ret_packet);
 
 /*
- * After the death of urnicd: connect to another, starting it if none runs, and resume.
+ * After the death of urnicd: connect to another urnicd, which the call starts if none runs, and
+ * resume the leases and claims.
  *
  * `client->lost` gains the slots that could not be resumed. Their lanes receive no more packets, so
- * the caller puts their queue pairs into error. A listener whose claim another process has made
- * first gets no more requests. The log has a sentence about each.
+ * the caller puts their queue pairs into error. If another process has claimed the service ID of a
+ * listener first, the listener gets no more requests. The log has a sentence about each of these
+ * slots and listeners.
  *
  * Returns 0, or the -errno of connecting. Sockets in use keep working in both cases, and the caller
  * may repeat the call.

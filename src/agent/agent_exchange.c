@@ -164,10 +164,9 @@ static int pass_past_limit(void *context)
 }
 
 /*
- * The kernel lets this program pass no descriptor while more descriptors of its user are in
- * messages than the program may open. Most of them lie in the fd stores of urnicds, one per network
- * namespace. The program's soft limit must not change, so a child raises its own limit and sends
- * the message.
+ * A program cannot pass a descriptor while more descriptors of its user are in messages than the
+ * program may open. Most of these lie in the fd stores of urnicds, one per network namespace. The
+ * program's soft limit must not change, so a child raises its own limit and sends the message.
  */
 static int send_past_limit(struct agent_client *client, const struct agent_message *message,
 	const int *fds, uint32_t fd_count)
@@ -228,7 +227,10 @@ int agent_exchange(struct agent_client *client, struct agent_message *message, c
 	return exchange_within(client, message, fds, fd_count, descriptors, answer_timeout_ns);
 }
 
-/* A dead urnicd needs no message: a resource that the client does not resume is free. */
+/*
+ * If urnicd has died, no message is needed: the next urnicd takes each resource as free that this
+ * client does not resume.
+ */
 void agent_give_back(struct agent_client *client, struct agent_message *message)
 {
 	struct passed_fds descriptors;

@@ -190,7 +190,10 @@ struct agent_message {
 	};
 };
 
-/* Programs of all versions agree on the layout of the head; those of one version, on all of it. */
+/*
+ * Programs of all versions agree on the layout of the head. Only programs of one version agree on
+ * the rest.
+ */
 enum { AGENT_HEAD_BYTES = offsetof(struct agent_message, why) };
 static_assert(AGENT_HEAD_BYTES == 16, "of every version");
 static_assert(
@@ -227,7 +230,8 @@ int agent_message_send(int socket, const struct agent_message *message, const ui
  * Receive and check one message.
  *
  * `is_request`       True in urnicd: requests and answers may carry different descriptors.
- * `packet`           AGENT_PACKET_BYTES_MAX bytes, for the packet of a FORWARD; NULL refuses these.
+ * `packet`           AGENT_PACKET_BYTES_MAX bytes, for the packet of a FORWARD; NULL: a FORWARD is
+ *                    an illegal message.
  * `ret_descriptors`  Filled and owned by the caller on success; nothing is open after a failure.
  *
  * Returns 0, -EAGAIN, -ECONNRESET at the end of the connection, -EPROTONOSUPPORT and the head of a

@@ -97,9 +97,10 @@ static char **clean_environment(bool is_secure)
 /*
  * Make the effective user the real and saved one, too. The caller of a setuid program is its real
  * user and may signal every process with that real user. The group of a setgid program is dropped,
- * as urnicd serves all programs of the user.
+ * because urnicd serves all programs of the user.
  *
- * Uses system calls, as the C library would change all threads of the program. Returns 0 or -1.
+ * The function uses system calls, because the C library would change all threads of the program.
+ * Returns 0 or -1.
  */
 static int leave_caller(void)
 {
@@ -269,7 +270,7 @@ int agent_start(const char *path)
 
 	launch.environment = clean_environment(launch.is_secure);
 	launch.stack = malloc(CHILD_STACK_BYTES);
-	/* Signals are still blocked when urnicd begins; it unblocks them. */
+	/* Signals are still blocked when urnicd begins. urnicd unblocks them itself. */
 	if (launch.environment && launch.stack)
 		rc = agent_in_child(launch_and_wait, &launch);
 	if (!rc)

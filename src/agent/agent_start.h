@@ -44,7 +44,10 @@ int agent_in_child(int (*run)(void *context), void *context);
  */
 int agent_start(const char *path);
 
-/* Log each variable of the environment whose value the urnicd that starts from here will ignore. */
+/*
+ * Check the variables of the environment that an urnicd started from here will read. Log each one
+ * whose value urnicd will ignore.
+ */
 void agent_settings_check(void);
 
 #endif

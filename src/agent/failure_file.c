@@ -43,7 +43,10 @@ struct oldest {
 	uint64_t changed_ns; /* since 1970 */
 };
 
-/* Remove a file if its life is over. Returns whether it stays, and remembers the oldest. */
+/*
+ * Remove the file if it has not changed for FAILURE_FILE_LIFE_S. Returns whether the file stays. If
+ * it is older than *oldest, it becomes *oldest.
+ */
 static bool file_stays(int directory, const char *name, time_t now, struct oldest *oldest)
 {
 	struct stat status;
@@ -75,7 +78,7 @@ static DIR *directory_list(int directory)
 	return entries;
 }
 
-/* One pass: returns how many files stay, and the oldest of them. */
+/* Go through the files once. Returns how many stay, and the oldest of them. */
 static uint32_t files_count(int directory, struct oldest *ret_oldest)
 {
 	DIR *entries = directory_list(directory);
@@ -134,8 +137,9 @@ static int place_take(void *context, const struct place *place)
 }
 
 /*
- * Open a directory that exists, or else make one. Otherwise each process whose user's names are
- * taken would make one with a random name.
+ * Open an existing directory of the user, or make one if there is none. If another user has taken
+ * the usual names, the directory has a random name, so a process that did not look for it would
+ * make one more.
  */
 static int place_find(struct place *ret_place)
 {

@@ -9,7 +9,7 @@
  * process's user may read it. Each failure is written at once. So the file also tells of a process
  * that was killed, and of one whose urnicd was killed. A process that makes a file removes the
  * user's files that have not changed for FAILURE_FILE_LIFE_S, and the oldest ones beyond
- * FAILURE_FILES_MAX; urnicd removes the former when it leaves.
+ * FAILURE_FILES_MAX. When urnicd leaves, it removes those that have not changed for that time.
  *
  * The file is opened for each write: a program may close descriptors that it does not know, and
  * reuse their numbers.
@@ -63,7 +63,10 @@ typedef bool failure_file_visit_fn(void *context, const struct failure_file *fil
  */
 void failure_file_visit(failure_file_visit_fn *visit, void *context);
 
-/* Remove the files in this directory whose life is over, and the oldest beyond `kept`. */
+/*
+ * Remove the files in this directory that have not changed for FAILURE_FILE_LIFE_S, and the oldest
+ * ones beyond `kept`.
+ */
 void failure_file_sweep(int directory, uint32_t kept);
 
 #endif

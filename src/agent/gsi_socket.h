@@ -5,8 +5,9 @@
 /*
  * A socket that sends packets from QP1 of one local address and reports those that did not arrive.
  *
- * It is not a lane's port, as these packets are few and their sender needs the ICMP errors of
- * hosts without a listener. Nothing blocks; the caller serializes calls on one socket.
+ * These packets do not use a lane's port, because they are few, and their sender needs the ICMP
+ * errors of hosts without a listener. No function blocks. The caller serializes the calls on one
+ * socket.
  */
 
 #include <stdint.h>

@@ -86,7 +86,7 @@ static int lock_take(int directory, const char *name, int flags)
 struct lock_search {
 	enum place_kind kind;
 	uint64_t number;
-	const char *except; /* a directory, or NULL */
+	const char *except; /* the path of a directory that the search skips, or NULL */
 };
 
 /*
@@ -222,7 +222,8 @@ static int listen_once(
 
 /*
  * Is the listener of this connection alive? A process that is being killed may have closed only
- * some of its descriptors so far. It hangs up within ENDING_MS. Closes the connection.
+ * some of its descriptors so far; it closes its end of the connection within ENDING_MS. The
+ * function closes `fd`.
  */
 static bool is_alive(int fd)
 {
@@ -248,7 +249,7 @@ int place_listen_as(
 		fd = place_connect_as(kind, number, PLACE_OWN, 0, path);
 		if (fd >= 0 ? is_alive(fd) : fd == -ETIMEDOUT)
 			return -EADDRINUSE;
-		/* Two processes that give way to each other wait for different times. */
+		/* Two processes may wait for each other's lock, so each waits for another time. */
 		usleep((PAUSE_MS + (useconds_t)getpid() % 8) * 1000);
 	} while (clock_now_ns() < give_up_ns);
 	return -EADDRINUSE;
@@ -265,7 +266,7 @@ int place_listen(enum place_kind kind, bool is_for_all, struct place_listener *r
 	return error;
 }
 
-/* Is `fd` what the directory has under this name? */
+/* Is `fd` the file that the directory has under this name? */
 static bool is_named(const struct place *place, const char *name, int fd)
 {
 	struct stat named, own;

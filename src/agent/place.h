@@ -6,9 +6,10 @@
  * The paths of the sockets on which urnicd, `urnic capture`, `urnic fabric up` and
  * owners of XRC queue pairs listen.
  *
- * A socket lies in a directory into which only its owner can write. Its name has a number: the
- * kernel's number of the network namespace (SO_NETNS_COOKIE, Linux 5.14), which is unique until
- * the next boot, a NIC's identity, or a hash of a fabric's name. The directories, in this order:
+ * A socket lies in a directory into which only the directory's owner can write. The socket's name
+ * has a number: the kernel's number of the network namespace (SO_NETNS_COOKIE, Linux 5.14), which
+ * is unique until the next boot, a NIC's identity, or a hash of a fabric's name. The directories,
+ * in this order:
  *
  *	/run/urnic                          root's, also for `urnicd --system`
  *	/run/user/UID/urnic                 a user's
@@ -100,7 +101,10 @@ int place_adopt(enum place_kind kind, int socket, int lock, struct place_listene
 /* Stop listening and remove the path. */
 void place_leave(struct place_listener *listener);
 
-/* Stop listening in this process; another one has the socket and the lock, and needs the path. */
+/*
+ * Stop listening in this process. The path stays, because another process has the socket and the
+ * lock, and goes on listening.
+ */
 void place_pass_on(struct place_listener *listener);
 
 /*

@@ -21,16 +21,20 @@ struct place {
 	char path[DIRECTORY_BYTES];
 };
 
-/* Does the process or the machine lack a resource? Then the directory may be fine. */
+/*
+ * Does `error` mean that the process or the machine lacks a resource? Then the directory may be
+ * fine.
+ */
 bool place_directory_is_shortage(int error);
 
 /*
- * Open the first of the user's directories that exists or can be made; only the first of all if it
- * is to be open to all users. Returns 0 and a place, whose descriptor the caller closes; or -errno.
+ * Open the first of the user's directories that exists or can be made. If the directory is to be
+ * open to all users, only the first of the list is tried. Returns 0 and a place, whose descriptor
+ * the caller closes; or -errno.
  */
 int place_directory_make(bool is_for_all, struct place *ret_place);
 
-/* Returns 0 to go on; 1 or -errno ends the search. The place is closed afterwards. */
+/* Returns 0 to go on; 1 or -errno ends the search. The search closes the place after the call. */
 typedef int place_directory_visit_fn(void *context, const struct place *place);
 
 /* Visit each existing directory. Returns the result of the last visit. */
