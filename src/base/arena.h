@@ -34,8 +34,9 @@
 enum {
 	ARENA_BLOCK_BYTES_MIN = 64,
 	/*
-	 * The offset of the first block: a page, so that a chunk takes whole pages. Otherwise the
-	 * end of each chunk would take a page of a chunk that may be idle.
+	 * The offset of the first block, which is one page. So each chunk takes whole pages.
+	 * Otherwise two chunks would share a page, and a used chunk would take a page of an idle
+	 * one.
 	 */
 	ARENA_FIRST_OFFSET = 4096,
 	ARENA_CLASS_COUNT = 32,

@@ -49,7 +49,10 @@ void crc32_tables_init(struct crc32_tables *tables)
 			crc = times_x(crc);
 		tables->byte[0][value] = crc;
 	}
-	/* A zero byte behind it moves a byte to the next table. */
+	/*
+	 * Table i is for a byte that i further bytes follow, so continue each CRC of table i - 1 by
+	 * a zero byte.
+	 */
 	for (uint32_t i = 1; i < 8; i++) {
 		for (uint32_t value = 0; value < 256; value++) {
 			uint32_t crc = tables->byte[i - 1][value];

@@ -24,11 +24,11 @@
 uint32_t crc32_update(uint32_t crc, const void *bytes, size_t length);
 
 /*
- * crc32_update() by tables, for a few bytes at a time, which take half as long this way while the
- * tables are in the nearest cache.
+ * crc32_update() by tables. While the tables are in the L1 cache, a few bytes take half as long as
+ * with crc32_update().
  */
 struct crc32_tables {
-	/* How byte `i` from the end of eight changes the CRC, by its value */
+	/* byte[i][value] is the CRC's change by a byte `value` that `i` other bytes follow. */
 	uint32_t byte[8][256];
 };
 void crc32_tables_init(struct crc32_tables *tables);
@@ -41,7 +41,7 @@ uint32_t crc32c(const void *bytes, size_t length);
 /* The product of two polynomials modulo P. */
 uint32_t crc32_multiply(uint32_t a, uint32_t b);
 
-/* x^(8 * count) modulo P: the factor that `count` following bytes apply to a difference. */
+/* x^(8 * count) modulo P: the factor by which `count` following bytes multiply a difference. */
 uint32_t crc32_shift(size_t count);
 
 /*

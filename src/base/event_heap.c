@@ -7,7 +7,10 @@
 
 #include "base/arith.h"
 
-/* Four children share a cache line or two, so a pop reads half as many lines as with two. */
+/*
+ * With four children a pop reads half as many cache lines as with two, because four children share
+ * a line or two.
+ */
 enum { CHILD_COUNT = 4, CAPACITY_MIN = 64 };
 
 static bool is_earlier(const struct event *a, const struct event *b)

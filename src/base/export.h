@@ -9,7 +9,7 @@
 #ifndef URNIC_BASE_EXPORT_H
 #define URNIC_BASE_EXPORT_H
 
-/* For a name that already begins with urnic_. */
+/* For a function whose name already begins with urnic_. */
 #define URNIC_EXPORT __attribute__((visibility("default")))
 
 /*

@@ -12,8 +12,9 @@
  * is impossible, the reader empties the ring. The ring has no pointers, and zeroed memory is an
  * empty ring. A page is untouched until a record reaches it.
  *
- * A ring in memory that ends after the first `size` of its `bytes` is a smaller ring: both ends
- * call the functions with that size, a power of two of at least 2 * RECORD_BYTES_MAX.
+ * A ring may be smaller than the struct: its memory may end after the first `size` elements of
+ * `bytes`. Both ends then pass this size to each function that has a parameter `size`. It is a
+ * power of two, and at least 2 * RECORD_BYTES_MAX.
  *
  * Threads: one writer and one reader, at the same time.
  */
@@ -65,7 +66,7 @@ struct record_piece {
 	uint32_t count;
 };
 
-/* The memory of a ring of that size. */
+/* The bytes of memory that a ring of this size takes. */
 static inline size_t record_ring_memory(uint32_t size)
 {
 	return offsetof(struct record_ring, bytes) + size;
@@ -86,12 +87,12 @@ static inline bool record_ring_put(
 }
 
 /*
- * The same in two steps, for a writer that shows several records at once, so that a reader who
- * polls finds all of them with the first.
+ * record_ring_put_sized() in two steps. The writer stages several records, then publishes all of
+ * them at once. So a reader that polls finds all of them together.
  *
  * record_ring_stage_sized(): write a record at *at, which is `written` for the first one, and set
  * *at to its end. The reader does not see the record yet.
- * record_ring_publish(): show the reader all records before `at`.
+ * record_ring_publish(): let the reader see all records before `at`.
  */
 bool record_ring_stage_sized(struct record_ring *ring, uint32_t size, uint64_t *at,
 	const struct record_piece *pieces, uint32_t count);
@@ -102,8 +103,8 @@ static inline void record_ring_publish(struct record_ring *ring, uint64_t at)
 }
 
 /*
- * Has the ring no room for `bytes` more, headers included, after the first `written`? For the
- * writer.
+ * Does the ring lack room for `bytes`, headers included, behind the position `written`? Only the
+ * writer may call this.
  */
 static inline bool record_ring_is_full(
 	struct record_ring *ring, uint32_t size, uint64_t written, uint64_t bytes)
@@ -118,10 +119,11 @@ static inline bool record_ring_is_full(
 }
 
 /*
- * The place of the next record, of at most `bytes`, for the writer to write it there without a
- * copy; record_ring_commit() then appends it. NULL: the place is not in one piece, or the ring has
- * no room. Nothing is counted, and record_ring_put() decides. The place is aligned to 8 bytes. The
- * reader's process may change it at any time, so the writer does not read what it has written.
+ * Returns the place of the next record, of at most `bytes`. The writer makes the record there,
+ * without a copy, and record_ring_commit() appends it. NULL: the place is not in one piece, or the
+ * ring has no room. No drop is counted then; the caller uses record_ring_put(). The place is
+ * aligned to 8 bytes. The reader's process may change it at any time, so the writer does not read
+ * what it has written.
  */
 static inline void *record_ring_place(struct record_ring *ring, uint32_t bytes)
 {
@@ -148,7 +150,10 @@ static inline void record_ring_commit(struct record_ring *ring, void *place, uin
 	atomic_store_explicit(&ring->written, written + record_room(bytes), memory_order_release);
 }
 
-/* How many bytes the ring has room for, the header of each record included. For the writer. */
+/*
+ * How many bytes the ring has room for, the header of each record included. Only the writer may
+ * call this.
+ */
 uint64_t record_ring_room_sized(struct record_ring *ring, uint32_t size);
 
 static inline uint64_t record_ring_room(struct record_ring *ring)
@@ -157,8 +162,8 @@ static inline uint64_t record_ring_room(struct record_ring *ring)
 }
 
 /*
- * Has the ring no room for any record? Then count `records` as dropped. The writer calls this
- * before it makes a record that costs time to make.
+ * Does the ring lack room for a record of the largest size? Then count `records` as dropped. The
+ * writer calls this before it makes a record that costs time to make.
  */
 bool record_ring_drops(struct record_ring *ring, uint32_t records);
 
@@ -173,8 +178,9 @@ bool record_ring_drops(struct record_ring *ring, uint32_t records);
 int record_ring_take_sized(struct record_ring *ring, uint32_t size, uint8_t *to);
 
 /*
- * The same for the records before `end`, which is the result of an earlier record_ring_written().
- * So a reader that takes many records reads the writer's cache line once, not for each record.
+ * record_ring_take() for the records before `end`, which is the result of an earlier
+ * record_ring_written(). So a reader that takes many records reads the writer's cache line once,
+ * not for each record.
  */
 int record_ring_take_before(struct record_ring *ring, uint64_t end, uint8_t *to);
 
@@ -188,7 +194,7 @@ static inline int record_ring_take(struct record_ring *ring, uint8_t *to)
 	return record_ring_take_sized(ring, RECORD_RING_BYTES, to);
 }
 
-/* Is there no record? For the reader. */
+/* Does the ring have no record? Only the reader may call this. */
 static inline bool record_ring_is_empty(const struct record_ring *ring)
 {
 	return atomic_load_explicit(&ring->written, memory_order_acquire) ==

@@ -3,8 +3,9 @@
 #define URNIC_BASE_SIPHASH_H
 
 /*
- * SipHash-2-4: a keyed function of a message, of 64 bits. A sender without the key guesses the
- * result with a probability of 2^-64. It takes some 1.5 cycles per byte. Any thread may call.
+ * SipHash-2-4: a keyed hash of a message, with a result of 64 bits. A sender without the key
+ * guesses the result with a probability of 2^-64. The hash takes some 1.5 cycles per byte. Any
+ * thread may call.
  */
 
 #include <stddef.h>

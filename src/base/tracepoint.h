@@ -19,7 +19,10 @@
 #include <sys/sdt.h>
 #define TRACEPOINT_FIRE(...) STAP_PROBEV(__VA_ARGS__)
 #else
-/* Use the parameters without evaluating them. There is no such function. */
+/*
+ * Never defined: only sizeof calls it. So the compiler counts the parameters as used, and makes no
+ * code for them.
+ */
 int tracepoint_nothing(const char *name, ...);
 #define TRACEPOINT_FIRE(provider, name, ...) ((void)sizeof(tracepoint_nothing(#name, __VA_ARGS__)))
 #endif

@@ -3,9 +3,9 @@
 #define URNIC_BASE_WHY_H
 
 /*
- * A sentence that says why a text of the user is refused. The caller makes it piece by piece in
- * `why`, a string with `room` bytes. What does not fit is left out. Bytes that are not printable
- * become '?'.
+ * A sentence that says why urnic refuses a text of the user. The caller appends its pieces to
+ * `why`, a string with room for `room` bytes. What does not fit is left out. Bytes that are not
+ * printable become '?'.
  */
 
 #include <stddef.h>
@@ -17,7 +17,7 @@ enum { WHY_WORD_BYTES_MAX = 40 };
 
 void why_add(char *why, size_t room, const char *text);
 void why_add_part(char *why, size_t room, const struct text_part *part);
-/* In quotation marks, cut to WHY_WORD_BYTES_MAX bytes. */
+/* Append the word in quotation marks, cut to WHY_WORD_BYTES_MAX bytes. */
 void why_add_word(char *why, size_t room, const struct text_part *word);
 
 #endif
