@@ -99,7 +99,10 @@ enum cm_route cm_route(
 	return message->attribute == CM_REJ && *ret_comm_id == 0 ? CM_ROUTE_ALL : CM_ROUTE_COMM_ID;
 }
 
-/* Read the header with which rdma_cm's requests begin. Returns false if it is none of those. */
+/*
+ * Read the RDMA IP CM header, with which the requests of rdma_cm begin. Returns false if the
+ * message is no such request.
+ */
 static bool request_header(const struct cm_message *message, struct ip_cm_header *ret_header)
 {
 	const uint8_t *data = NULL;

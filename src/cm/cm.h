@@ -56,8 +56,8 @@ enum {
 	/* After this many RTUs with wrong IDs in CM_PEER_WINDOW_NS, a peer's RTUs prove nothing. */
 	CM_RTUS_UNKNOWN_MAX = 8,
 	/*
-	 * How long a port without a listener is expected to get one: a program may close its
-	 * listener and listen anew. Long enough for a busy machine.
+	 * How long after the end of a listener the program is likely to listen anew at the same
+	 * port. Long enough for a busy machine.
 	 */
 	CM_LISTENER_EXPECTED_MS = 3000,
 	/* The least half_open_max: programs set a backlog of 1, yet accept many peers at a time. */
@@ -111,7 +111,10 @@ struct cm_path {
 	struct gid local;
 	struct gid remote;
 	uint32_t ifindex; /* of the local address's interface: the scope of link-local addresses */
-	/* For the manager's messages. The address vector names the class of the QP's packets. */
+	/*
+	 * The traffic class of the manager's messages. That of the queue pair's packets is in the
+	 * address vector.
+	 */
 	uint8_t traffic_class;
 	/* InfiniBand only; the manager's messages have a GRH, so `local` and `remote` are GIDs. */
 	struct cm_path_ib {
@@ -119,7 +122,8 @@ struct cm_path {
 		uint8_t sl;
 		uint16_t slid;
 		uint16_t dlid;
-		uint16_t pkey; /* of the path; 0: unknown, that at index 0 of the port's table */
+		/* The path's P_Key; 0: unknown, so the one at index 0 of the port's table. */
+		uint16_t pkey;
 	} ib;
 };
 
@@ -178,8 +182,8 @@ struct cm_event {
 
 /*
  * The last message of a connection: urnicd, or over InfiniBand the fabric's process, sends it to
- * the peer if the process dies. It is plain data, because these read it in the dead process's NIC
- * memory. All zero: there is none.
+ * the peer if the process dies. It is plain data, because another process reads it in the dead
+ * process's NIC memory. All zero: there is none.
  */
 struct cm_last_message {
 	uint32_t attribute; /* enum cm_attribute: CM_REJ, CM_DREQ or CM_DREP; 0: unused */
@@ -416,9 +420,9 @@ enum cm_route cm_route(
 	const struct cm_message *message, uint64_t *ret_service_id, uint32_t *ret_comm_id);
 
 /*
- * The address to which a request on this path was made: over InfiniBand the one that the request
- * names, because GIDs are no IP addresses; else that of cm_request_address(), which also says what
- * *ret_header becomes.
+ * The address to which a request on this path was made. Over InfiniBand it is the one that the
+ * request names, because GIDs are no IP addresses. Otherwise it is the result of
+ * cm_request_address(), which also says what *ret_header becomes.
  */
 struct gid cm_path_request_address(const struct cm_message *message, const struct cm_path *path,
 	struct ip_cm_header *ret_header) URNIC_EXPORT_AS(cm_path_request_address);
