@@ -6,7 +6,7 @@
 #define NS_PER_MS     UINT64_C(1000000)
 #define KBPS_PER_MBPS UINT64_C(1000)
 
-/* No round trip is longer; a longer one is a pause of the machine. */
+/* Longer round trips count as this one: they show a pause of the machine, not congestion. */
 #define RTT_NS_MAX UINT64_C(1000000000)
 
 bool cc_flow_on_cnp(struct cc_flow *flow, uint64_t now_ns)
@@ -35,7 +35,9 @@ void cc_flow_on_ack(struct cc_flow *flow, uint64_t rtt_ns, uint32_t packets, uin
 		rtt_ns, packets, now_ns);
 }
 
-/* A window in each round trip. A kilobit per second is a bit per millisecond. */
+/*
+ * The rate that sends one window in each round trip. A kilobit per second is a bit per millisecond.
+ */
 static uint64_t swift_rate_kbps(const struct cc_flow *flow)
 {
 	uint64_t window_bits = (uint64_t)flow->swift.window * flow->packet_bytes * 8;

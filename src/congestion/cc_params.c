@@ -92,7 +92,7 @@ static bool parameter_set(struct cc_params *params, const struct text_part *name
 	return false;
 }
 
-/* Split NAME=VALUE. Returns false, with the whole item as name, if there is no sign. */
+/* Split NAME=VALUE. Returns false, with the whole item as name, if there is no '='. */
 static bool item_split(
 	const struct text_part *item, struct text_part *ret_name, struct text_part *ret_value)
 {
@@ -107,7 +107,10 @@ static bool item_split(
 	return true;
 }
 
-/* The algorithm and the preset: all that the other items do not override. */
+/*
+ * Find the algorithm and the preset among the items. The caller then sets the preset's values, and
+ * after that the parameters of the other items.
+ */
 static bool words_parse(
 	const char *text, uint32_t *ret_algorithm, uint32_t *ret_preset, char why[CC_WHY_BYTES])
 {

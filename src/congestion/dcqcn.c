@@ -11,7 +11,7 @@
 /* rp_dce_tcp_g is in 1 / KEEP_ONE. */
 enum { KEEP_SHIFT = 10, KEEP_ONE = 1 << KEEP_SHIFT };
 
-/* A cut takes alpha of 10 bits / 2^rp_gd; alpha here has 16 bits. */
+/* alpha has 16 bits, but a cut uses alpha of 10 bits, divided by 2^rp_gd. */
 enum { ALPHA_SHIFT = 16, CUT_SHIFT = ALPHA_SHIFT - 10 };
 
 static uint32_t rate_max(const struct cc_params *params, uint32_t line_kbps)
@@ -29,14 +29,17 @@ static uint32_t rate_clamp(const struct cc_params *params, uint32_t line_kbps, u
 
 /* --- alpha --- */
 
-/* The new alpha is the old one's share plus, if a CNP came, the rest of 1; to the nearest. */
+/*
+ * The new alpha is g times the old one, plus 1 - g if a CNP came, where g is rp_dce_tcp_g. The
+ * result is rounded to the nearest.
+ */
 static void alpha_update(struct dcqcn *dcqcn, const struct cc_params *params, bool has_cnp)
 {
 	uint32_t keep = params->rp_dce_tcp_g, one = has_cnp ? DCQCN_ALPHA_ONE : 0;
 	uint32_t alpha =
 		(dcqcn->alpha * keep + one * (KEEP_ONE - keep) + KEEP_ONE / 2) >> KEEP_SHIFT;
 
-	/* Without the step, rounding would hold a small alpha where it is. */
+	/* A small alpha may stay the same by rounding; lower it by one, so that it reaches 0. */
 	if (!has_cnp && alpha == dcqcn->alpha && alpha)
 		alpha--;
 	dcqcn->alpha = alpha;
@@ -78,8 +81,9 @@ static void rate_cut(
 }
 
 /*
- * How often an increase adds rp_hai_rate: more often each time, if both counters have passed the
- * threshold. Without a counter of bytes the time decides alone, and each increase adds it once.
+ * How many times an increase adds rp_hai_rate. Once both counters have passed the threshold, each
+ * increase adds it more often. Without a counter of bytes, the counter of time alone decides, and
+ * each increase adds rp_hai_rate once.
  */
 static uint32_t hyper_count(const struct dcqcn *dcqcn, const struct cc_params *params)
 {
@@ -101,12 +105,12 @@ static void rate_increase(struct dcqcn *dcqcn, const struct cc_params *params, u
 	else if (most >= params->rp_threshold)
 		target_kbps += params->rp_ai_rate * KBPS_PER_MBPS;
 	dcqcn->target_kbps = rate_clamp(params, line_kbps, target_kbps);
-	/* Rounded up, so that the rate reaches its target. */
+	/* Round up, so that the rate reaches its target. */
 	dcqcn->current_kbps =
 		(uint32_t)(((uint64_t)dcqcn->target_kbps + dcqcn->current_kbps + 1) / 2);
 	dcqcn->is_limited = dcqcn->current_kbps < line_kbps;
 	if (dcqcn->current_kbps == rate_max(params, line_kbps))
-		dcqcn->increase_at_ns = NEVER; /* the next CNP starts it again */
+		dcqcn->increase_at_ns = NEVER; /* the next CNP sets this deadline again */
 }
 
 /* --- events --- */
@@ -133,7 +137,7 @@ void dcqcn_advance(
 	}
 }
 
-/* The first CNP: the state begins. */
+/* The first CNP begins the limit: set the state to its initial values. */
 static void limit_begin(
 	struct dcqcn *dcqcn, const struct cc_params *params, uint32_t line_kbps, uint64_t now_ns)
 {
@@ -150,7 +154,10 @@ static void limit_begin(
 	};
 }
 
-/* A CNP takes effect at the next checks of alpha and of the rate. */
+/*
+ * With periods, a CNP takes effect later: when the period of alpha ends, and when that of the rate
+ * ends.
+ */
 static void cnp_note(struct dcqcn *dcqcn, const struct cc_params *params, uint64_t now_ns)
 {
 	dcqcn->has_cnp = true;

@@ -5,14 +5,15 @@
 /*
  * DCQCN's reaction point: the rate of a sender that receives CNPs (Zhu et al., SIGCOMM 2015).
  *
- * A CNP cuts the rate R_C, by more if many CNPs came before (alpha). The rate before the cut is the
- * target R_T. The rate then rises at each expiry of a timer, and after each so many bytes: first
- * half of the way to R_T (fast recovery), later R_T rises, too (additive and hyper increase). When
- * the rate has reached the line's, the state ends, and the next CNP is a first one again.
+ * A CNP cuts the rate R_C, by a larger part if many CNPs came before (alpha). The rate before the
+ * cut is the target R_T. The rate then rises at each expiry of a timer, and after each
+ * rp_byte_reset bytes. Each increase goes half of the way to R_T (fast recovery); later increases
+ * raise R_T, too (additive and hyper increase). When the rate has reached the line's, the limit
+ * ends, and the next CNP is a first one again.
  *
- * No thread waits for the timers: dcqcn_advance() makes up for all that have expired. So a sender
- * without limit costs nothing, and no packet sets a timer. After any time the number of steps is
- * bounded by the time from the lowest rate to the line's, because all timers end there.
+ * No thread waits for the timers: dcqcn_advance() executes the steps of all timers that have
+ * expired. So a sender without limit costs nothing, and no packet sets a timer. The number of steps
+ * is bounded however late the call comes, because all timers end when the rate reaches the line's.
  *
  * Integers only: rates in kbit/s, alpha in 2^-16, time in ns.
  */
@@ -31,17 +32,17 @@ struct dcqcn {
 	uint32_t current_kbps; /* R_C */
 	uint32_t target_kbps; /* R_T */
 	uint32_t alpha; /* 0 to DCQCN_ALPHA_ONE */
-	uint32_t timer_count; /* T: increases by time since the last cut */
-	uint32_t byte_count; /* BC: increases by bytes */
-	uint32_t bytes; /* sent since the last one */
-	uint64_t alpha_at_ns; /* when alpha is updated next */
-	uint64_t increase_at_ns; /* when time increases the rate next */
+	uint32_t timer_count; /* T: increases by the timer since the last cut */
+	uint32_t byte_count; /* BC: increases by bytes since the last cut */
+	uint32_t bytes; /* bytes sent since the last increase by bytes */
+	uint64_t alpha_at_ns; /* the next update of alpha; UINT64_MAX: none */
+	uint64_t increase_at_ns; /* the next increase by the timer; UINT64_MAX: none */
 	uint64_t cut_at_ns; /* the end of a period with a CNP; UINT64_MAX: none */
 };
 
 /*
- * All take the line's rate `line_kbps`, above 0, and a time not earlier than in any previous call
- * on the same state. Afterwards the state is that of `now_ns`.
+ * Each call takes the line's rate `line_kbps`, above 0, and a time that is not earlier than in any
+ * previous call on the same state. After the call, all timers until `now_ns` have taken effect.
  */
 void dcqcn_on_cnp(
 	struct dcqcn *dcqcn, const struct cc_params *params, uint32_t line_kbps, uint64_t now_ns);

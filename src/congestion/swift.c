@@ -8,7 +8,7 @@
 enum {
 	THOUSAND = 1000,
 	SWIFT_WINDOW_MIN = SWIFT_PACKET / THOUSAND,
-	SMOOTHING = 8, /* the share of the last round trip in rtt_ns */
+	SMOOTHING = 8, /* the last round trip's part in rtt_ns is 1 / SMOOTHING */
 };
 
 /* The square root, rounded down. */
@@ -43,7 +43,7 @@ uint64_t swift_target_ns(const struct cc_params *params, uint32_t window)
 		return base_ns + range_ns;
 	least = inverse_root(largest);
 	most = inverse_root(smallest);
-	if (least == most) /* windows that are nearly equal */
+	if (least == most) /* the parameters' windows are nearly equal */
 		return base_ns;
 	return base_ns + range_ns * (inverse_root(window) - least) / (most - least);
 }

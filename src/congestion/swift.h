@@ -5,11 +5,12 @@
 /*
  * Swift: a window that follows the delay (Kumar et al., SIGCOMM 2020).
  *
- * Below the target delay the window grows by swift_ai packets in a round trip. Above it shrinks, at
- * most once in a round trip, by swift_beta times the excess's share of the delay. A small window
- * has a longer target, so that many flows share a link fairly. Swift needs no marks.
+ * While the delay is below its target, the window grows by swift_ai packets in a round trip. While
+ * the delay is above, the window shrinks, at most once in a round trip, by swift_beta times the
+ * excess's share of the delay. A small window has a longer target, so that many flows share a link
+ * fairly. Swift needs no marks.
  *
- * The sender is paced at a window in each round trip, so a window may be less than a packet.
+ * The sender is paced at one window in each round trip, so a window may be less than a packet.
  *
  * Integers only: windows in 2^-16 packets, time in ns.
  */
@@ -25,10 +26,10 @@ enum { SWIFT_WINDOW_PACKETS_MAX = 4096 };
 
 /* Zeroed at first. */
 struct swift {
-	bool is_limited; /* the window does not fill the line, nor is it the largest */
+	bool is_limited; /* the window is below its maximum, and does not fill the line */
 	uint32_t window; /* 0: nothing was acknowledged yet */
 	uint64_t rtt_ns; /* smoothed */
-	uint64_t decrease_from_ns; /* the window may shrink again */
+	uint64_t decrease_from_ns; /* the earliest time at which the window may shrink again */
 };
 
 /*
@@ -39,7 +40,7 @@ struct swift {
 void swift_on_ack(struct swift *swift, const struct cc_params *params, uint32_t line_packets,
 	uint64_t rtt_ns, uint32_t packets, uint64_t now_ns);
 
-/* The delay that a window, above 0, aims at. */
+/* The target delay of a window, above 0. */
 uint64_t swift_target_ns(const struct cc_params *params, uint32_t window);
 
 #endif
