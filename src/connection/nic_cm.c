@@ -157,7 +157,10 @@ static int gsi_replace(void)
 	if (rc)
 		return rc;
 	rc = nic_agent_log(agent_client_gsi_open(&nic.agent, manager.slot, &fd));
-	/* fork() waits for nic_turn_end(), so the child closes the descriptor that `gsi` names. */
+	/*
+	 * A fork() waits for nic_turn_end(), so the child finds the new descriptor in `gsi`, and
+	 * closes it.
+	 */
 	if (!rc) {
 		close(manager.gsi);
 		manager.gsi = fd;
@@ -473,7 +476,10 @@ int nic_cm_claim(struct agent_claim *claim)
 
 	if (!rc && !is_infiniband) {
 		rc = agent_client_claim(&nic.agent, claim);
-		/* The program reports by its errno that another one has the port. */
+		/*
+		 * Not logged: the errno tells the program that another program has the port, or
+		 * that the address is not available.
+		 */
 		if (rc != -EADDRINUSE && rc != -EADDRNOTAVAIL)
 			nic_agent_log(rc);
 		nic_turn_end();

@@ -82,10 +82,9 @@ int nic_cm_establish(struct cm_conn *conn) URNIC_EXPORT_AS(nic_cm_establish);
  */
 void nic_cm_drive_lane(const struct cm_conn *conn) URNIC_EXPORT_AS(nic_cm_drive_lane);
 /*
- * Call this before the program sees a disconnect. Requests that the peer acknowledged before its
- * DREQ have completed on return, also if the acknowledgement arrives up to 20 ms after the DREQ:
- * while requests are outstanding, this drives the lane again and waits so long. The manager is not
- * locked.
+ * Call this before the program sees a disconnect. The peer may have acknowledged requests before
+ * its DREQ, and the acknowledgement may arrive up to 20 ms after the DREQ. So while requests are
+ * outstanding, the call drives the lane again and again for up to 20 ms. The manager is not locked.
  */
 void nic_cm_await_acknowledgements(const struct cm_conn *conn)
 	URNIC_EXPORT_AS(nic_cm_await_acknowledgements);

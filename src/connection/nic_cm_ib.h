@@ -15,10 +15,12 @@
 #include "agent/agent_client.h"
 #include "cm/cm.h"
 
-/* Open the channel. Returns 0 and its lease, or -errno. The NIC is locked, the manager may be. */
+/*
+ * Open the channel. Returns 0 and its lease, or -errno. The NIC is locked; the manager may be, too.
+ */
 int nic_cm_ib_open(uint8_t *ret_slot);
 
-/* Readable when messages may have come. -1: the channel is not open. */
+/* The descriptor that is readable when messages may have come. -1: the channel is not open. */
 int nic_cm_ib_fd(void);
 
 /* Send a message. A message that cannot be sent counts as lost. */
@@ -29,7 +31,7 @@ void nic_cm_ib_receive(struct cm *cm, void (*pump)(void));
 
 /*
  * nic_cm_claim() and nic_cm_unclaim(). Only a listener's service ID is claimed at the subnet; other
- * claims get a port that this process does not use. Without the lock.
+ * claims get a port that this process does not use. The manager is not locked.
  */
 int nic_cm_ib_claim(struct agent_claim *claim);
 void nic_cm_ib_unclaim(struct agent_claim *claim);

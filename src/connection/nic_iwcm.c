@@ -126,9 +126,10 @@ static void *thread_main(void *unused)
 		timeout_ms = clock_ms_until(iwcm_manager.sleeps_until_ns);
 		pthread_mutex_unlock(&lock);
 		/*
-		 * epoll puts what it reports at the end of its list. It reports all here, so that
-		 * sockets_serve() gets them in the order in which they became ready: a program may
-		 * number its connections in that order.
+		 * epoll puts the sockets that it reports at the end of its list. This call reports
+		 * all of them, so their order stays the same, and sockets_serve() gets them in the
+		 * order in which they became ready. A program may number its connections in that
+		 * order.
 		 */
 		own_thread_epoll_wait(iwcm_manager.epoll, unused_events, EVENTS_MAX, timeout_ms);
 		kick_clear(iwcm_manager.kick);

@@ -60,7 +60,8 @@ struct nic_iw_conn {
 	struct mpa_conn mpa;
 	struct port_tcp_address local;
 	struct port_tcp_address remote;
-	struct nic_iw_listener *listener; /* the connection has a place of this listener; or NULL */
+	/* The listener whose `pending` has this connection; or NULL. */
+	struct nic_iw_listener *listener;
 	struct nic_stream_user stream; /* names the queue pair, in state OPEN */
 	_Atomic bool is_end_reported;
 	void *user;

@@ -20,8 +20,8 @@
 #define REPLY_NS   60000000000ull /* long, because the peer's program decides */
 #define PAUSE_NS   100000000ull /* after accept() was refused */
 /*
- * How long a connection waits for an earlier one to the same port, which takes less, even if its
- * host refuses each attempt.
+ * How long a connection waits for an earlier one to the same port. The earlier one takes less than
+ * this, even if its host refuses every attempt.
  */
 #define QUEUED_NS ((REFUSALS_MAX + 2) * REFUSED_NS)
 
