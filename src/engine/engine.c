@@ -233,7 +233,10 @@ struct qp *engine_qp_in_lookup(struct lane *lane, uint32_t *ret_number)
 
 /* --- packets --- */
 
-/* Report a packet that finds no queue pair. A peer of a reliable type reports its own silence. */
+/*
+ * Report a packet that finds no queue pair. For a packet of a reliable type only a wrong P_Key is
+ * reported, because its peer reports a missing answer itself.
+ */
 static void drop_report(struct lane *lane, const struct packet *packet, enum reason reason,
 	const struct packet_origin *origin, uint64_t now_ns)
 {
