@@ -155,7 +155,10 @@ int event_queue_take(
 	int error;
 
 	while (!has_event) {
-		/* While an event is present, no later call in this loop is a cancellation point. */
+		/*
+		 * If an event is present, no later call in this loop is a cancellation point, so
+		 * check here.
+		 */
 		pthread_testcancel();
 		error = event_queue_take_visiting(queue, pin, argument);
 		if (error == -ENOENT)
