@@ -131,7 +131,9 @@ static bool qp_take(struct words *words, struct impair_fault *fault)
 	return word_take(words, "qp") && number_take(words, NUMBER_MAX, &fault->qp);
 }
 
-/* Take "[TIMES times]"; without it the fault hits once, or without end if it is periodic. */
+/*
+ * Take "[TIMES times]". Without these words the fault hits once, or without end if it is periodic.
+ */
 static bool times_take(struct words *words, struct impair_fault *fault)
 {
 	fault->times = fault->is_periodic ? UINT32_MAX : 1;
@@ -290,7 +292,10 @@ bool impair_faults_parse(struct impair_plan *plan, const char *text, char ret_wh
 		size_t used_bytes = strcspn(text, "#\n");
 		size_t first = 0;
 
-		/* Semicolons in the comment separate no faults: `used_bytes` ends before it. */
+		/*
+		 * `used_bytes` ends before the comment, so semicolons in the comment separate no
+		 * faults.
+		 */
 		while (first <= used_bytes) {
 			const char *end = memchr(text + first, ';', used_bytes - first);
 			struct text_part line = {text + first,

@@ -27,7 +27,10 @@ enum {
 struct transmission {
 	const struct opcode_info *info;
 	enum stream_kind kind;
-	/* In the stream; of an acknowledgement or CNP: how many of both the flow sent before. */
+	/*
+	 * The position in the stream. For an acknowledgement or CNP: how many of these the flow has
+	 * sent before.
+	 */
 	uint64_t position;
 	uint32_t returns; /* impair_stream.returns; 0 if is_first */
 	uint32_t payload_bytes;
@@ -147,8 +150,7 @@ static bool share_draw(const struct impair *impair, const struct impair_flow *fl
 }
 
 /*
- * Draw the number of a bit to invert. It is not in the byte of the BTH that the ICRC does not
- * cover, so the receiver's ICRC check fails.
+ * Draw the number of a bit to invert. The ICRC covers the bit, so the receiver's ICRC check fails.
  */
 static uint32_t bit_draw(const struct impair *impair, const struct impair_flow *flow,
 	const struct transmission *sent, uint32_t bytes)

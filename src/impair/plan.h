@@ -33,10 +33,14 @@ struct impair_fault {
 	enum impair_verb verb;
 	enum impair_side at; /* the side whose process executes the fault; NONE: both sides */
 	uint32_t operations; /* which packets count, as bits of enum opcode_operation */
-	uint32_t number; /* which of these packets it hits, by first transmission; 1 is the first */
-	/* It hits each packet whose number is a multiple of `number`, and no retransmission */
+	/* Which of these packets the fault hits, counted from 1 without retransmissions. */
+	uint32_t number;
+	/*
+	 * The fault hits each packet whose number is a multiple of `number`, and no retransmission
+	 */
 	bool is_periodic;
-	uint32_t times; /* how often it hits this packet; rnr: how many NAKs it causes */
+	/* How often the fault hits this packet; rnr: how many NAKs the fault causes. */
+	uint32_t times;
 	uint32_t qp; /* the queue pair; 0: any */
 	uint64_t amount; /* delay: nanoseconds; kill: bytes */
 	enum impair_side victim; /* kill: the side that is killed */
