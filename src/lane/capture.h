@@ -31,20 +31,20 @@
 /* A value of snap_bytes: no payload. */
 #define CAPTURE_HEADERS 0u
 
-/* The lane derives the time from ticks for so long after it has read the clock. */
+/* For this time after it has read the clock, the lane derives the time from ticks. */
 #define CAPTURE_TICKS_NS 20000u
 
-/* The lane looks so often whether the capturing process still exists. */
+/* How often the lane checks whether the capturing process still exists. */
 #define CAPTURE_LOOK_NS 1000000000u
 
-/* The lane prefetches the ring so far ahead of a repetition. */
+/* How far ahead of a repetition the lane prefetches the ring. */
 enum { CAPTURE_PREFETCH_BYTES = 512 };
 
 /* The state of captures, in NIC memory. All lanes of a process share it. */
 struct capture_public {
 	/*
-	 * 0: there is no capture; otherwise a number by which the lane tells one capture from the
-	 * next, which has not read the records of the earlier one
+	 * 0: there is no capture. Each capture has another number. A new number shows the lane that
+	 * the reader of this capture has not read the records of the earlier one.
 	 */
 	alignas(64) _Atomic uint32_t session;
 	/*
@@ -62,19 +62,22 @@ struct capture_owner {
 	 * may differ.
 	 */
 	uint64_t (*ticks)(void);
-	/* The lane captures packets: clear `session` if the process that set it has ended. */
+	/*
+	 * The lane calls this while it captures packets. Clears `session` if the process that set
+	 * it has ended.
+	 */
 	void (*look)(void);
 };
 
 /*
- * The time between two readings of the clock, by ticks: to read the clock takes as long as the
- * request itself.
+ * Computes the time from ticks between two readings of the clock, because a reading takes as long
+ * as the request itself.
  */
 struct capture_clock {
 	uint64_t read_ns; /* the last reading; 0: none */
 	uint64_t read_ticks;
 	uint64_t last_ns; /* the last result of capture_now_ns() */
-	uint64_t ticks_max; /* so many ticks after a reading, the lane reads the clock again */
+	uint64_t ticks_max; /* this many ticks after a reading, the lane reads the clock again */
 	uint64_t ns_per_tick; /* times 2^32 */
 };
 
@@ -88,8 +91,8 @@ struct capture {
 };
 
 /*
- * A model of the lane (struct captured), which its user keeps. It is known to the reader of one
- * session, until the lane begins CAPTURED_MODELS others.
+ * A model of the lane (struct captured). The user of the model keeps this struct. The reader of one
+ * session knows the model until the lane has begun CAPTURED_MODELS others.
  */
 struct capture_model {
 	uint32_t session; /* 0: there is no model */
@@ -113,8 +116,8 @@ static inline uint32_t capture_session(const struct capture_public *public)
 uint64_t capture_now_ns(struct capture *capture);
 
 /*
- * Has the ring no room for a record of the largest size? Then count `packets` as dropped. The lane
- * calls this before it makes the packets of a request, because making them takes time.
+ * Does the ring lack room for a record of the largest size? Then count `packets` as dropped. The
+ * lane calls this before it makes the packets of a request, because making them takes time.
  */
 bool capture_drops(struct capture *capture, uint32_t packets, uint64_t now_ns);
 
@@ -131,8 +134,9 @@ bool capture_put(
 
 /*
  * The place in the ring of a record with up to `count` bytes behind it, or NULL. If it is not NULL,
- * write the record there, and end with capture_put_placed() in place of capture_put(); `count` then
- * is how many bytes are there. Do not read from the place (base/record_ring.h).
+ * write the record there, and end with capture_put_placed() instead of capture_put(). Pass as
+ * `count` how many bytes were written behind the record. Do not read from the place
+ * (base/record_ring.h).
  */
 struct captured *capture_place(struct capture *capture, uint32_t count);
 void capture_put_placed(
@@ -154,7 +158,10 @@ static inline bool capture_model_is_known(
 		capture->model_count - model->count < CAPTURED_MODELS;
 }
 
-/* The payload to record of a packet with these bytes of headers, which are recorded entirely. */
+/*
+ * How many payload bytes to record of a packet with `header_bytes` of headers. The headers are
+ * always recorded whole.
+ */
 static inline uint32_t capture_payload_bytes(
 	const struct capture *capture, uint32_t header_bytes, uint32_t payload_bytes)
 {
@@ -182,7 +189,10 @@ static inline struct captured_repeat *capture_repeat_place(
 	struct captured_repeat *place =
 		record_ring_place(capture->ring, (uint32_t)sizeof(*place) + payload_bytes);
 
-	/* The reader has these cache lines since it emptied this part of the ring. */
+	/*
+	 * The reader's processor has these cache lines, because the reader has emptied this part of
+	 * the ring.
+	 */
 	if (place)
 		prefetch_to_write((const uint8_t *)place + CAPTURE_PREFETCH_BYTES);
 	return place;
@@ -197,7 +207,7 @@ static inline void capture_repeat_put(
 /* Check whether the capturing process still exists. */
 void capture_reader_check(struct capture *capture, uint64_t now_ns);
 
-/* The same, but once a second only. */
+/* capture_reader_check(), but only once a second. */
 static inline void capture_reader_look(struct capture *capture, uint64_t now_ns)
 {
 	if (now_ns - capture->looked_ns >= CAPTURE_LOOK_NS)

@@ -45,7 +45,10 @@ bool failures_count(struct failures *failures, uint32_t reason, uint32_t qpn, ui
 
 	spin_lock(&failures->lock);
 	newest = &failures->list[(failures->count - 1) % FAILURES_MAX];
-	/* failures_add() counts the powers of two, of which the owner hears. */
+	/*
+	 * A repetition whose number is a power of two goes to failures_add(), which reports it to
+	 * the owner.
+	 */
 	is_counted = failures->count && newest->reason == reason && newest->qpn == qpn &&
 		newest->is_repeated && !newest->text[0] &&
 		(newest->count & (newest->count + 1)) != 0;

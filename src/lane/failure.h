@@ -6,8 +6,8 @@
  * The failures that a process keeps: the last FAILURES_MAX, with their facts.
  *
  * The code that finds a failure adds what it knows as facts of its lane (lane_fact()), and then
- * reports the failure, which takes these facts. All lanes and calls of a process share one list.
- * Its owner writes each failure to a file and to the log (nic/nic_failure.c); a test or the
+ * reports the failure. The report takes these facts. All lanes and calls of a process share one
+ * list. Its owner writes each failure to a file and to the log (nic/nic_failure.c); a test or the
  * simulator has no list, and nothing is kept.
  *
  * A failure that repeats itself (struct failure.is_repeated) is counted in the entry of the first
@@ -55,23 +55,27 @@ struct failure {
 	struct gid local; /* the queue pair's address; zero: none */
 	struct gid remote; /* its peer's */
 	uint8_t has_wr_id;
-	uint8_t is_repeated; /* count it with an earlier one of equal reason, queue pair and text */
+	/* Count the failure with an earlier one of equal reason, queue pair and text. */
+	uint8_t is_repeated;
 	uint8_t reserved[6];
 	char text[FAILURE_TEXT_BYTES]; /* what the facts cannot say: a call's name; "" if nothing */
 };
 
-/* What the owner does with a failure that was added or counted. Called without the list's lock. */
+/*
+ * The owner's function for a failure that was added or counted. It is called without the list's
+ * lock.
+ */
 typedef void failures_noted_fn(const struct failure *failure, uint32_t place);
 
 struct failures {
 	struct spin lock;
 	uint32_t reserved;
-	uint64_t count; /* reported so far, repetitions not counted */
+	uint64_t count; /* failures reported so far, without repetitions */
 	failures_noted_fn *noted;
 	struct failure list[FAILURES_MAX]; /* number n is at place (n - 1) % FAILURES_MAX */
 };
 
-/* Add a fact; one too many is left out. */
+/* Add a fact, if there is room for one more. */
 static inline void failure_facts_add(struct failure_facts *facts, enum fact fact, uint64_t value)
 {
 	if (facts->count == FAILURE_FACTS_MAX)
@@ -90,9 +94,9 @@ bool failure_fact(const struct failure *failure, enum fact fact, uint64_t *ret_v
 void failures_add(struct failures *failures, const struct failure *failure);
 
 /*
- * Count a repetition of the newest failure, if it is of this reason and queue pair, without a text,
- * and the owner need not hear of it. Returns false otherwise: failures_add() has to be called. This
- * is cheap, for floods.
+ * Count a repetition of the newest failure, at little cost, for floods. Returns false when
+ * failures_add() has to be called: the newest failure has another reason or queue pair, or a text,
+ * or the owner has to hear of this repetition.
  */
 bool failures_count(struct failures *failures, uint32_t reason, uint32_t qpn, uint64_t now_ns);
 

@@ -79,7 +79,8 @@ struct packet_origin;
 struct lane_link {
 	uint32_t port_count; /* of the device */
 	uint32_t pkey_count; /* the most entries of a port's table of P_Keys */
-	bool has_pkey_tables; /* each port has one; else there is the default P_Key only */
+	/* Each port has a table of P_Keys; otherwise there is only the default P_Key. */
+	bool has_pkey_tables;
 	/* The bits of a P_Key in which a received packet has to agree with the default one. */
 	uint16_t pkey_mask;
 	/*
@@ -128,7 +129,8 @@ struct lane {
 	const struct capture_public *capture_public;
 	struct capture *capture;
 	struct impair *impair; /* NULL: no impairments; the NIC sets it */
-	const struct lane_placer *placer; /* NULL: nobody watches WRITEs (lane/placer.h) */
+	/* NULL: there is no checker that watches WRITEs (lane/placer.h). */
+	const struct lane_placer *placer;
 	const struct cc_params *cc; /* NULL: no congestion control; the NIC sets it */
 	/*
 	 * Early packets (ib/rc/selective_store.h); NULL: no selective repeat. The NIC creates it,

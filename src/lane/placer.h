@@ -18,8 +18,8 @@ enum { PLACER_TAIL_BYTES = 8 };
 struct lane_placer {
 	/*
 	 * The lane is about to place the first `bytes` bytes of a WRITE; `rest_bytes` come in later
-	 * packets. Returns true if the lane has to place them without the last PLACER_TAIL_BYTES of
-	 * the WRITE, call wait(), and then place those.
+	 * packets. Returns true if the lane has to place the last PLACER_TAIL_BYTES of the WRITE
+	 * later than the other bytes: it calls wait() in between.
 	 */
 	bool (*begin)(const void *memory, size_t bytes, size_t rest_bytes);
 	void (*wait)(void);

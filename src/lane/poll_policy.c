@@ -84,7 +84,10 @@ static uint64_t tick_ns(const struct poll_lane *lane)
 	return min_u64(max_u64(silence_ns / 4, POLL_TICK_NS), POLL_TICK_NS << POLL_TRUST_MAX);
 }
 
-/* How long the thread wakes up in ticks when the lane has neither packets nor deadlines. */
+/*
+ * For how long the thread goes on waking up in ticks while the lane has neither packets nor
+ * deadlines.
+ */
 static uint64_t alert_ns(const struct poll_lane *lane, bool is_target)
 {
 	if (lane->is_stalled)
@@ -96,7 +99,10 @@ uint64_t poll_thread_sleep_ns(struct poll_thread *thread, const struct poll_lane
 {
 	bool is_waiting = lane->deadline_ns != UINT64_MAX || lane->is_blocked;
 	bool is_target = is_passive(thread, lane->now_ns);
-	/* An application that polls takes its packets itself. */
+	/*
+	 * An application that polls receives its packets itself, so `idle_since_ns` does not show
+	 * them, but `packet_ns` does.
+	 */
 	uint64_t quiet_since_ns =
 		is_target ? thread->idle_since_ns : max_u64(thread->idle_since_ns, lane->packet_ns);
 	bool spins = lane->datagrams ? spin_policy_packets(&thread->spin, is_target, lane->now_ns)

@@ -142,8 +142,8 @@ enum {
 	/* The longest sleep of a waiter while the lane has deadlines, which is the longest tick. */
 	POLL_WAIT_SLEEP_NS_MAX = POLL_TICK_NS << POLL_TRUST_MAX,
 	/*
-	 * How many waits do not drive the lane after it was taken back from a completion channel.
-	 * Not measured.
+	 * After the lane was taken back from a completion channel, this many waits do not drive the
+	 * lane. Not measured.
 	 */
 	POLL_WAIT_REFUSALS = 256,
 	/*
@@ -174,8 +174,9 @@ struct poll_policy {
 	_Atomic uint32_t locked; /* consecutive polls that found the lane locked, approximately */
 	uint32_t skip_next; /* `skip` after the next poll of the sockets without a packet */
 	uint32_t weight; /* weight of the present poll, or of the last one */
-	uint32_t deferring_weight; /* sum over the last polls that all deferred acknowledgements */
-	uint32_t idle_weight; /* sum over the last polls, which all got no packet */
+	/* Sum of the weights of the last polls, which all deferred acknowledgements. */
+	uint32_t deferring_weight;
+	uint32_t idle_weight; /* sum of the weights of the last polls, which all got no packet */
 	uint32_t clockless; /* consecutive polls without a packet or a clock reading */
 };
 
@@ -202,7 +203,7 @@ struct poll_thread {
 	struct spin_policy spin; /* for a passive application */
 };
 
-/* What the thread knows of its lane after it has driven it once. */
+/* What the thread knows of its lane after the thread has driven it once. */
 struct poll_lane {
 	uint64_t now_ns;
 	uint64_t packet_ns; /* when the last packet came */

@@ -47,7 +47,7 @@ static void gap_slept(struct spin_policy *policy, uint64_t gap_ns)
 		policy->window_ns = policy->window_ns / 2 < SPIN_NS_MIN ? 0 : policy->window_ns / 2;
 }
 
-/* The longest window has bridged nothing. */
+/* The longest window has bridged no gap: for a number of arrivals the thread only sleeps. */
 static void rest_begin(struct spin_policy *policy)
 {
 	policy->rest = max_u32(policy->rest_next, SPIN_REST_MIN);

@@ -45,7 +45,7 @@ enum {
 	 * a thread. That takes 30 to 90 us on an idle virtual machine, twice that on a busy one.
 	 */
 	SPIN_PROBE_NS = 250000,
-	/* What a sleep and a wake-up take of a processor, in the kernel and here. */
+	/* The processor time of a sleep and a wake-up, in the kernel and in urnic. */
 	SPIN_WAKE_NS = 12000,
 	/* Spinning takes one SPIN_SHARE-th of a processor, averaged over SPIN_PERIOD_NS. */
 	SPIN_SHARE = 4,
@@ -58,7 +58,10 @@ enum {
 	 * a rest of this length leaves the other thread 92 % at least. Not measured.
 	 */
 	SPIN_STOLEN_REST_NS = 50000000,
-	/* How many arrivals do not spin after the longest window has bridged nothing. */
+	/*
+	 * After the longest window has bridged no gap, the thread does not spin for this many
+	 * arrivals.
+	 */
 	SPIN_REST_MIN = 64,
 	SPIN_REST_MAX = 1024,
 	/* A bridged gap changes the mean by one SPIN_MEAN-th of the difference. */
@@ -75,9 +78,9 @@ struct spin_policy {
 	uint64_t window_ns; /* 0: the thread sleeps after packets */
 	uint64_t gap_ns; /* the mean of bridged gaps; 0: none was bridged since the last rest */
 	uint64_t credit_ns;
-	uint64_t credited_ns; /* until when the credit has grown */
+	uint64_t credited_ns; /* the time up to which the credit has been added */
 	uint64_t stolen_until_ns; /* the end of the rest after another thread got the processor */
-	uint32_t rest; /* how many arrivals to come do not spin */
+	uint32_t rest; /* the thread does not spin for this many further arrivals */
 	uint32_t rest_next; /* the length of the next rest; 0: SPIN_REST_MIN */
 };
 
