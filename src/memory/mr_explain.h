@@ -7,7 +7,7 @@
  * region nearest to the address. For failures only: the functions scan the table.
  *
  * The table of a process remembers the last regions that were deregistered or registered anew
- * (mr_gone). The threads are those of a lookup in mr.h.
+ * (mr_gone). Threads: as for a lookup (memory/mr.h).
  */
 
 #include <stdbool.h>
@@ -29,7 +29,10 @@ struct mr_gone {
 	bool is_changed; /* registered anew: the key lives on */
 };
 
-/* The last ones: number n is at place n % MR_GONE_MAX. Any thread may hold the lock. */
+/*
+ * The last regions that were removed or changed: number n is at place n % MR_GONE_MAX. Any thread
+ * may hold the lock.
+ */
 struct mr_gone_list {
 	struct spin lock;
 	uint64_t count;
@@ -54,7 +57,8 @@ struct mr_explanation {
 	uint64_t
 		ago_ns; /* since the region was deregistered, or since it was changed; 0: neither */
 	uint64_t distance_bytes; /* NEAREST: from the range to the region; 0: they overlap */
-	uint64_t first_outside; /* KEY: how many bytes of the range lie before the first outside */
+	/* KEY: how many bytes of the range lie before its first byte outside the region. */
+	uint64_t first_outside;
 	bool is_swapped; /* a region has the key in the other byte order */
 };
 
