@@ -5,8 +5,8 @@
 /*
  * Does the next hop exist? An adapter's driver needs the next hop's link address before it can
  * send, so the kernel's rdma_cm looks that address up when it resolves an IP address. For urnic the
- * kernel looks the link address up when urnic sends. But programs expect the resolution of a dead
- * host's address to fail.
+ * kernel would look the link address up only when urnic sends. But programs expect the resolution
+ * of a dead host's address to fail, so urnic looks at the next hop during the resolution, too.
  */
 
 #include <stdbool.h>
@@ -21,13 +21,13 @@ enum neighbour {
 };
 
 /*
- * Look at the next hop from a local address to a remote one, and make the kernel look up its link
- * address if that is missing.
+ * Look at the next hop from a local address to a remote one. If its link address is missing, make
+ * the kernel look it up.
  *
  * `ifindex`  The outgoing interface.
  *
- * Takes some ten microseconds, because it does not wait for the kernel's look-up. Any thread may
- * call.
+ * The call does not wait for the kernel's look-up, so it takes some ten microseconds. Any thread
+ * may call.
  */
 enum neighbour neighbour_look(const struct gid *local, const struct gid *remote, uint32_t ifindex)
 	URNIC_EXPORT_AS(neighbour_look);

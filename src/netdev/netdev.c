@@ -81,7 +81,7 @@ static int on_link(const struct nlmsghdr *header, void *data)
 	return MNL_CB_OK;
 }
 
-/* The rank of an address within its interface: IPv4, then global IPv6, then link-local. */
+/* The rank of an address in the list of its interface: IPv4, then global IPv6, then link-local. */
 static int gid_rank(const struct gid *gid)
 {
 	if (gid_is_ipv4(gid))

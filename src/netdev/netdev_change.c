@@ -42,7 +42,7 @@ static void open_here(const struct stat *here)
 	owner = getpid();
 }
 
-/* Empty the socket. Returns whether it had a message, or the kernel has lost one. */
+/* Empty the socket. Returns true if it had a message, or if the kernel has lost one. */
 static bool take_messages(void)
 {
 	bool has_changes = false;

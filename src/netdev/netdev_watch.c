@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * `lock` protects all state of this file but `watchers`. The watch's thread does not take the lock,
+ * `lock` protects all state of this file but `watchers`. The watch's thread does not take `lock`,
  * so a caller that holds it can stop the watch and wait for the thread. The thread's watchers take
- * other locks, so `lock` is above those in lock_order.def.
+ * other locks. The holder of `lock` waits for them, so `lock` is above their locks in
+ * lock_order.def.
  */
 #include "netdev/netdev_watch.h"
 
@@ -36,8 +37,8 @@ static int stop_fd = -1;
 static void (*_Atomic watchers[WATCHERS_MAX])(void); /* the thread calls them */
 
 /*
- * Discard all messages of the socket: the watchers read the present state. A lost message is an
- * event, too.
+ * Discard all messages of the socket, because the watchers read the present state themselves. A
+ * message that the kernel has lost counts as an event, too.
  */
 static void messages_discard(int fd)
 {
@@ -151,9 +152,9 @@ static int watch_start(void)
 }
 
 /*
- * fork() does not take `lock`, because the holder of `lock` may wait for the thread, and the thread
- * for a lock that fork() takes. So the child resets all state here, whatever the parent's threads
- * were doing.
+ * fork() does not take `lock`: the holder of `lock` may wait for the thread, and the thread for a
+ * lock that fork() takes. So the child resets all state here, whatever the parent's threads were
+ * doing.
  */
 static void fork_child(void)
 {

@@ -21,9 +21,9 @@ enum { WATCH_PAUSE_MS = 10 };
 /*
  * Start a watch. The first watch starts the thread, in the caller's network namespace.
  *
- * `on_change`  The thread calls it after a change, or a possible one: once, even if several watches
- *              name it. The function may block, and must not start or stop a watch. It is called
- *              until the last watch of all functions has stopped.
+ * `on_change`  The thread calls this function after a change or a possible change, once, even if
+ *              several watches name it. The function may block, but must not start or stop a watch.
+ *              The thread calls it until the last watch of any function has stopped.
  *
  * Returns the argument of netdev_watch_stop(). A missing thread or socket is reported in the log
  * and is no error: the present interfaces can still be read.
