@@ -11,7 +11,9 @@
 #include "base/spin.h"
 #include "os/clock.h"
 
-/* Attempts before a thread sleeps. They last about as long as a holder takes for a batch. */
+/*
+ * Attempts before a thread sleeps. They take about as long as a holder keeps the lock for a batch.
+ */
 enum { TRIES = 400 };
 
 _Atomic uint32_t busy_locks_queued;

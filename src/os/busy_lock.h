@@ -30,7 +30,7 @@
 struct busy_lock {
 	_Atomic uint32_t is_held; /* stays 1 during a hand-over */
 	_Atomic uint32_t sleepers; /* threads that sleep until they get the lock, queued or not */
-	/* Threads in the queue. A thread that is handed the lock counts until it runs. */
+	/* Threads in the queue. A thread that has been handed the lock counts until it runs. */
 	_Atomic uint32_t queued;
 	_Atomic uint32_t ticket_next;
 	_Atomic uint32_t ticket_served; /* all tickets below it have got the lock */

@@ -16,7 +16,10 @@ static bool chunk_take(struct cold_pool *pool)
 
 	if (chunk == MAP_FAILED)
 		return false;
-	/* A huge page would make one used object cost as much as all its neighbours. */
+	/*
+	 * With a huge page, the first use of one object would allocate memory for all its
+	 * neighbours.
+	 */
 	madvise(chunk, CHUNK_BYTES, MADV_NOHUGEPAGE);
 	pool->chunk = chunk;
 	pool->chunk_bytes = CHUNK_BYTES;

@@ -3,9 +3,10 @@
 #define URNIC_OS_COLD_POOL_H
 
 /*
- * Memory for state that each object needs, and few objects ever use: objects of one size, zeroed,
- * in pages of their own. The kernel allocates no memory for a page before its first use. So such
- * state costs an idle object nothing, and its first use allocates nothing that could fail.
+ * Memory for state that any object may need, but that few objects ever use. The pool hands out
+ * zeroed objects of one size, in pages of their own. The kernel allocates no memory for a page
+ * before its first use. So such state costs an idle object nothing, and its first use allocates
+ * nothing that could fail.
  *
  * The pool keeps its memory for later objects. The caller serializes all calls on a pool.
  */

@@ -3,9 +3,12 @@
 #define URNIC_OS_EPOLL_H
 
 /*
- * The system calls of epoll, not the C library's functions. A program may run with librspreload,
- * which replaces these functions by repoll_create(), repoll_ctl() and repoll_wait(). These use
- * epoll themselves. Arguments, results and errno are those of the functions. Any thread may call.
+ * The system calls of epoll, with the C library's arguments, results and errno. Any thread may
+ * call.
+ *
+ * urnic does not call the C library's functions: a program may run with librspreload, which
+ * replaces them by repoll_create(), repoll_ctl() and repoll_wait(). Those three use epoll
+ * themselves.
  */
 
 #include <stddef.h>

@@ -15,13 +15,13 @@
 #include "qp/reason.h"
 
 enum reason_kind {
-	REASON_KIND_FAULT, /* a completion of this process has it as vendor_err */
+	REASON_KIND_FAULT, /* a completion of this process has the number as vendor_err */
 	REASON_KIND_REFUSED, /* this process refused a request of its peer */
 	REASON_KIND_CALL, /* a call of the program failed */
 	REASON_KIND_CONNECT, /* a connection was not made, or a stream has ended with an error */
 };
 
-/* A row of the table. NULL members: there is none. */
+/* A row of the table. A member is NULL if the row has no such text. */
 struct reason_row {
 	enum reason_kind kind;
 	uint32_t number;

@@ -45,8 +45,9 @@ ssize_t fd_pass_receive(int socket, struct iovec *pieces, size_t piece_count, ui
 	struct passed_fds *ret_fds, int *ret_flags, int flags);
 
 /*
- * Is the descriptor a memfd with a seal against shrinking? Then a read does not wait, as of a pipe
- * or a disk, and no process can make an access to its mapped bytes fail.
+ * Is the descriptor a memfd with a seal against shrinking? Then a read from it never waits, as a
+ * read from a pipe or a disk may. And no process can shorten the memfd, which would make accesses
+ * to its mapped bytes fail.
  */
 bool fd_is_fixed_memory(int fd);
 

@@ -2,7 +2,7 @@
 #ifndef URNIC_OS_KERNEL_H
 #define URNIC_OS_KERNEL_H
 
-/* What the running kernel can do, where only its version tells. Any thread may call. */
+/* Abilities of the running kernel that only its version shows. Any thread may call. */
 
 #include <stdbool.h>
 #include <stdio.h>

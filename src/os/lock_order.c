@@ -26,8 +26,8 @@ static __thread struct {
 static __thread uint32_t held_count;
 
 /*
- * The index of a lock in lock_order.def, which has it as "file.c:name" if several files have a lock
- * of this name, else as "name".
+ * The index of a lock in lock_order.def. That table calls the lock "file.c:name" if several files
+ * have a lock of this name, and otherwise just "name".
  */
 static uint32_t rank_of(const char *name, const char *file)
 {
@@ -84,7 +84,7 @@ void lock_order_take(const void *lock, const char *name, const char *file)
 	lock_hold(lock, rank);
 }
 
-/* trylock() cannot cause a deadlock, so the order of a lock that it took is not checked. */
+/* A trylock cannot cause a deadlock, so the order of the lock that it has taken is not checked. */
 void lock_order_took(const void *lock, const char *name, const char *file)
 {
 	lock_hold(lock, rank_of(name, file));

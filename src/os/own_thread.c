@@ -30,8 +30,8 @@ static pthread_rwlock_t awake = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_N
 static _Atomic bool is_parking;
 static __thread bool is_awake; /* is the calling thread an awake thread of urnic? */
 /*
- * The number of urnic's threads or, for a moment, less: it is raised after a thread has begun, and
- * lowered before the thread ends.
+ * The number of urnic's threads. A thread is counted only after it has begun, and no longer just
+ * before it ends, so the number is too small for a moment.
  */
 static _Atomic int thread_count;
 

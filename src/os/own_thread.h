@@ -66,10 +66,10 @@ bool own_thread_nap(void);
 void own_thread_yield(void);
 
 /*
- * If the caller is the process's only thread besides urnic's: park urnic's threads. Until
- * own_threads_unpark() only the caller runs, and signal handlers in it; the caller may block
- * signals. Returns false, with nothing parked, when the process has or may have other threads, or
- * when a thread of urnic waits for another process.
+ * Park urnic's threads, if the caller is the process's only other thread. Then only the caller runs
+ * until own_threads_unpark(), with its signal handlers unless it blocks signals. Returns false,
+ * with nothing parked, when the process has or may have other threads, or when a thread of urnic
+ * waits for another process.
  *
  * The caller holds no lock that one of urnic's threads may wait for.
  */

@@ -58,8 +58,8 @@ bool restart_is_certain(uint64_t now_ns)
 }
 
 /*
- * The kernel removes a handler with SA_RESETHAND when its signal comes. So only the reading before
- * the signal has seen that handler.
+ * The kernel removes a handler with SA_RESETHAND when it delivers the signal. Such a handler is
+ * missing in `kinds`, and only an earlier reading can have seen it.
  */
 bool restart_is_due(void)
 {

@@ -42,8 +42,8 @@ void settings_read(void);
 unsigned setting_number(const char *name, unsigned lowest, unsigned highest, unsigned fallback);
 
 /*
- * Which of the words is the value: 0 for the first one, which is the default. The words are at
- * least two and at most SETTING_WORDS_MAX, then NULL.
+ * The index of the variable's value among the words. The first word is the default, so an unset or
+ * invalid variable gives 0. The arguments are 2 to SETTING_WORDS_MAX words, then NULL.
  */
 enum { SETTING_WORDS_MAX = 8 };
 __attribute__((sentinel)) int setting_choice(const char *name, ...);

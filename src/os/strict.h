@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * URNIC_STRICT: the adapters that this process's devices imitate in what they refuse
+ * URNIC_STRICT names adapters. This process's devices refuse what these adapters refuse
  * (docs/strict.md). With several adapters a device has the lowest of their limits, and only the
  * features that all of them have.
  */
