@@ -152,7 +152,8 @@ static void datagram_qp_ending(struct nic_qp *qp)
 	worker_lock(qp->worker);
 	is_free = ud_endpoint_remove(&endpoint->local, clock_now_ns());
 	if (!is_free)
-		qp->qp->rq_offset = 0; /* so that the receive queue is never freed */
+		/* So that nothing frees the receive queue with the queue pair. */
+		qp->qp->rq_offset = 0;
 	qp->endpoint = NULL;
 	worker_unlock(qp->worker);
 	list_remove(&endpoint->link);

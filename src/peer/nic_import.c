@@ -151,7 +151,10 @@ int nic_import_look(const struct nic_locator *locator)
 	return object_locate(locator, &there);
 }
 
-/* `call` has failed; that the process has ended, or is another user's, is an answer. */
+/*
+ * `call` has failed. If the process has ended, or is another user's, that is an answer for the
+ * caller, and is not logged. Returns -errno.
+ */
 static int import_refused(const char *call)
 {
 	return errno == ESRCH || errno == EPERM ? -errno

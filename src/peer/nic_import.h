@@ -6,10 +6,10 @@
  * Import: a process uses protection domains, memory regions and device memory of another process.
  *
  * The owner has a table in NIC memory of the objects that other processes may import, by handle.
- * The owner's program passes a file descriptor to the importing program. The file behind it says
- * where the owner's process is (struct nic_locator). The importer reads the memory of that process
- * as a debugger would, if the kernel permits it. After that it is a borrower of that process
- * (nic_owner.h).
+ * The owner's program passes a file descriptor to the importing program. The file of that
+ * descriptor says where the owner's process is (struct nic_locator). The importer reads the memory
+ * of that process as a debugger would, if the kernel permits it. After that it is a borrower of
+ * that process (nic_owner.h).
  *
  * An imported object still belongs to its owner. When the owner destroys it, the importer's
  * requests that use it fail. So the two programs have to agree on when the owner destroys it.

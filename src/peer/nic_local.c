@@ -134,7 +134,9 @@ static int channel_make(struct channel_offsets *ret_offsets)
 {
 	struct channel_offsets *grown;
 
-	/* The array doubles, because each queue pair of many takes a channel. */
+	/*
+	 * Double the array, because a program may have many queue pairs, and each takes a channel.
+	 */
 	if (!(channels_made & (channels_made - 1))) {
 		grown = realloc(free_channels, (2 * channels_made + 1) * sizeof(*free_channels));
 		if (!grown)
@@ -186,8 +188,8 @@ static bool is_connected_type(enum qp_type type)
 
 /*
  * Count the connection as local_unreachable. With -ENOENT no process of this host has the peer's
- * queue pair, and there is nothing to count. With any other `error` a process has it but its memory
- * cannot be accessed, and nic_peer_get_at() has logged why.
+ * queue pair, and there is nothing to count. With any other `error` a process has the queue pair,
+ * but its memory cannot be accessed, and nic_peer_get_at() has logged why.
  */
 static void count_unreachable(const struct nic_qp *qp, int error)
 {
@@ -216,8 +218,8 @@ static int peer_find_of(const struct nic_qp *qp, struct nic_peer **ret_peer)
 }
 
 /*
- * Does no process of this network namespace have queue pair `qpn`? If the process's NIC memory
- * cannot be read, the queue pair is assumed to exist.
+ * Is queue pair `qpn` missing: does no process of this network namespace have it? If a process's
+ * NIC memory cannot be read, its queue pair is assumed to exist.
  */
 static bool is_missing(uint32_t qpn)
 {

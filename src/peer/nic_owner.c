@@ -10,7 +10,7 @@
 #include "nic/nic_part.h"
 #include "peer/nic_peer.h"
 
-/* One more than the most domains of other processes in use at once, because number 0 is not used */
+/* The numbers of borrowed domains are below this limit. Number 0 is not used. */
 enum { DOMAINS_MAX = 4096 };
 
 static_assert(DOMAINS_MAX <= (int)MR_PD_BORROWED_END, "their numbers are told apart");

@@ -257,7 +257,10 @@ int nic_peer_get_process(uint32_t pid, int memory, struct nic_peer **ret_peer)
 	if (!found)
 		error = peer_create(&process, &found, &call);
 	if (error) {
-		/* An ended process, and one of another user or version, are answers. */
+		/*
+		 * These errors are answers: the process has ended, or is of another user or
+		 * version.
+		 */
 		errno = -error;
 		return error == -ESRCH || error == -EPERM || error == -EPROTO
 			? error
@@ -291,7 +294,8 @@ static bool search_process(struct search *search, const struct agent_process *pr
 	struct nic_peer *peer = find_process(process->pid);
 
 	/*
-	 * This process is not in that network namespace, so this PID is of another PID namespace.
+	 * The search is in other network namespaces, and this process is in none of them. So a
+	 * process there with this PID is in another PID namespace.
 	 */
 	if (process->pid == (uint32_t)getpid())
 		return false;

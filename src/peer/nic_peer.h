@@ -55,7 +55,10 @@ struct nic_peer {
 	 * refused the copy.
 	 */
 	_Atomic int eventfd[WAITER_COUNT];
-	/* For each waiter, the number of this process's last write (waiter_is_raised) */
+	/*
+	 * For each waiter, the number of this process's last write to its eventfd
+	 * (waiter_is_raised)
+	 */
 	_Atomic uint32_t raised[WAITER_COUNT];
 	const struct nic_public *public;
 	struct peer_segments segments; /* segments of the memory of the peer's program */
@@ -143,8 +146,8 @@ int nic_peer_open(
 void nic_peer_close(struct nic_peer *peer);
 
 /*
- * Is the process alive whose name in this process's channels is `who` (local_owner.who)? Any thread
- * may call.
+ * Is process `who` alive? `who` is its name in this process's channels (local_owner.who). Any
+ * thread may call.
  */
 bool nic_peer_is_alive(uint32_t who);
 
