@@ -20,7 +20,10 @@
 #include "base/arith.h"
 
 enum {
-	/* Room before a frame in the ring, for the VLAN tag that the kernel has removed. */
+	/*
+	 * Room before a frame in the ring. restore_vlan() moves the Ethernet header there, to
+	 * insert the VLAN tag that the kernel has removed.
+	 */
 	RESERVE_BYTES = 16,
 	/* What precedes a frame in its slot: header, address, alignment to 16, and the reserve. */
 	SLOT_HEADER_BYTES = TPACKET2_HDRLEN + 16 + RESERVE_BYTES,
@@ -162,8 +165,8 @@ uint32_t port_packet_frame_bytes_max(const struct port_packet *port)
 }
 
 /*
- * Attach a filter that drops all input, or detach it, because a bound socket cannot be unbound.
- * Returns 0 or -errno.
+ * Stop the input by a filter that drops everything, or detach that filter. (A bound socket cannot
+ * be unbound.) Returns 0 or -errno.
  */
 static int input_shut(const struct port_packet *port, bool is_shut)
 {

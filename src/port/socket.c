@@ -54,7 +54,7 @@ static int source_bind(int fd, const struct gid *local, uint32_t scope_ifindex, 
 	return -EADDRINUSE;
 }
 
-/* Log that there is no socket, unless the caller does without. Returns `error`. */
+/* Log that there is no socket, unless the caller can do without one. Returns `error`. */
 static int sender_refused(const char *what, const char *call, int error)
 {
 	errno = -error;

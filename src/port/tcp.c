@@ -39,7 +39,10 @@ static void options_set(int fd)
 	port_tcp_set_user_timeout(fd, PORT_TCP_USER_TIMEOUT_S);
 }
 
-/* Is this error an answer about addresses, which the program reports? */
+/*
+ * Is this error about the addresses? The program gets such an error as its result, so it is not
+ * logged.
+ */
 static bool is_answer(int error)
 {
 	switch (error) {

@@ -5,14 +5,14 @@
 /*
  * The InfiniBand port of a lane: packets in and out of a subnet.
  *
- * A packet on the wire is LRH, perhaps GRH, BTH to pad, ICRC and VCRC. The port puts the headers in
- * front of what the engine wrote, and the ICRC behind it. The subnet has the VCRC. A path is a port
- * of the node, a destination LID, a service level, and perhaps a GRH. The caller writes packets
- * into a buffer as for a UDP port (port/udp/udp.h), but each packet leaves at once, so nothing is
- * staged: port_ib_flush() only wakes the subnet.
+ * A packet on the wire is LRH, perhaps GRH, BTH to pad, ICRC and VCRC. The engine writes BTH to
+ * pad; the port adds LRH, GRH and ICRC, and the subnet adds the VCRC. A path is a port of the node,
+ * a destination LID, a service level, and perhaps a GRH. The caller writes packets into a buffer as
+ * for a UDP port (port/udp/udp.h), but each packet leaves at once, so nothing is staged:
+ * port_ib_flush() only wakes the subnet.
  *
- * What a subnet manager decides (LIDs, P_Keys, GIDs) is read at each packet: after
- * port_ib_set_state() the next packet has the new LID.
+ * The port reads what the subnet manager decides (LIDs, P_Keys, GIDs) anew for each packet. So the
+ * first packet after port_ib_set_state() has the new LID.
  *
  * A received packet comes from an unknown host. The port passes on a packet only if its length, its
  * LIDs, its GRH, its P_Key and its ICRC are those of a packet to the port.
@@ -37,13 +37,15 @@ enum {
 	PORT_IB_BUFFER_BYTES = 72 << 10,
 };
 
-/* Why a queue pair refuses a frame that the port has taken (IBTA 14.2.5.1: traps 257 and 258). */
+/*
+ * Why a queue pair refuses a packet that the port has accepted (IBTA 14.2.5.1: traps 257 and 258).
+ */
 enum port_ib_violation {
 	PORT_IB_BAD_PKEY,
 	PORT_IB_BAD_QKEY,
 };
 
-/* What the subnet chooses the way of a frame by. */
+/* The fields by which the subnet routes a frame. */
 struct port_ib_route {
 	uint32_t port;
 	uint16_t dlid;
@@ -52,20 +54,23 @@ struct port_ib_route {
 	uint8_t slot; /* the top byte of the destination QPN, which names a process */
 };
 
-/* How frames get to the subnet and from it. `context` is the first argument of each function. */
+/*
+ * The functions by which the port passes frames to the subnet, and takes frames from it. `context`
+ * is the first argument of each function.
+ */
 struct port_ib_wire {
 	void *context;
 	/* Send LRH to ICRC, in pieces. Returns false when there is no room: the frame is lost. */
 	bool (*send)(
 		void *context, uint32_t port, const struct record_piece *pieces, uint32_t count);
 	/*
-	 * Has every route room for frames of `bytes` bytes together, the headers of its records
-	 * included? route_has_room(): has this route?
+	 * has_room(): has every route room for frames of `bytes` bytes together, the headers of its
+	 * records included? route_has_room(): has this one route that room?
 	 */
 	bool (*has_room)(void *context, uint32_t bytes);
 	bool (*route_has_room)(void *context, const struct port_ib_route *route, uint32_t bytes);
 	void (*flush)(void *context);
-	/* Report a received frame that a queue pair refuses. It may be lost. */
+	/* Report a received frame that a queue pair refuses. The report may be lost. */
 	void (*violate)(void *context, uint32_t port, enum port_ib_violation violation,
 		const uint8_t *frame, uint32_t bytes);
 	/*
@@ -74,8 +79,8 @@ struct port_ib_wire {
 	 */
 	int (*receive)(void *context, uint8_t *to, uint32_t *ret_port);
 	/*
-	 * wait_begin asks for `fd` to become readable with the next frame; it returns false when a
-	 * frame waits already. wait_end makes `fd` unreadable.
+	 * wait_begin() has the next frame make `fd` readable. It returns false if a frame already
+	 * waits. wait_end() makes `fd` unreadable.
 	 */
 	bool (*wait_begin)(void *context);
 	void (*wait_end)(void *context);
@@ -121,7 +126,7 @@ int port_ib_create(const struct port_ib_wire *wire, struct port_ib **ret_port);
 /* `port` may be NULL. */
 void port_ib_destroy(struct port_ib *port);
 
-/* Port `number`, from 1, is as `state` says from now on. */
+/* From now on, port `number`, from 1, has this state. */
 void port_ib_set_state(struct port_ib *port, uint32_t number, const struct port_ib_state *state);
 
 const struct port_ib_counters *port_ib_counters(const struct port_ib *port);
@@ -129,18 +134,22 @@ const struct port_ib_counters *port_ib_counters(const struct port_ib *port);
 /* The P_Key at `index` of a port's table; 0, which is no valid P_Key, if there is none. */
 uint16_t port_ib_pkey(const struct port_ib *port, uint32_t number, uint32_t index);
 
-/* May a packet with this P_Key reach an end that has `own`? One of them has to be a full member. */
+/*
+ * May a packet with this P_Key reach a queue pair that has the P_Key `own`? One of the two keys has
+ * to be that of a full member.
+ */
 static inline bool port_ib_pkeys_match(uint16_t own, uint16_t pkey)
 {
 	return (own & 0x7fff) != 0 && ((own ^ pkey) & 0x7fff) == 0 && ((own | pkey) & 0x8000) != 0;
 }
 
 /*
- * Open a path. settings->ib says how packets go; with a GRH the other fields of `settings` fill it
- * in.
+ * Open a path. settings->ib has the port, the DLID and the path bits, and says whether packets have
+ * a GRH. The LRH also has settings->service_level. The addresses, the traffic class, the flow label
+ * and the hop limit of `settings` are for the GRH.
  *
  * `pkey_index`  Packets get the P_Key at this index of the port's table. PORT_IB_PKEY_OF_PACKET:
- *               the index is what the packet has as its P_Key.
+ *               the caller writes the index into each packet, in the place of its P_Key.
  *
  * Returns 0 and the path's number; -EINVAL for a port that the node does not have; -ENOSPC when
  * PORT_IB_PATHS_MAX are open; -ENOMEM.
@@ -151,7 +160,7 @@ int port_ib_path_open(struct port_ib *port, const struct qp_path *settings, uint
 void port_ib_path_close(struct port_ib *port, uint32_t id);
 
 /*
- * The place for the packets of a run, each with 4 bytes for an ICRC behind it.
+ * The place for the packets of a run. The caller leaves 4 bytes behind each packet for its ICRC.
  *
  * `ret_capacity_bytes`  PORT_IB_BUFFER_BYTES. While the port is blocked, the caller sends only
  *                       packets for which port_ib_path_has_room() is true; others may be lost.
@@ -159,14 +168,14 @@ void port_ib_path_close(struct port_ib *port, uint32_t id);
 uint8_t *port_ib_buffer(struct port_ib *port, uint32_t *ret_capacity_bytes);
 
 /*
- * Send a run of packets, each of `bytes` bytes with its borrowed payload. Packets of a closed path
- * are dropped, and counted.
+ * Send a run of packets. Each has `bytes` bytes, its borrowed payload included. Packets of a closed
+ * path are dropped, and counted.
  */
 void port_ib_send_run(struct port_ib *port, uint32_t bytes, const struct packet_run *run);
 
 /*
  * Tell the subnet about the packets since the last call. Returns 0, or -EAGAIN while the port is
- * blocked: a route has no room before its receiver, or the subnet's process, takes packets. The
+ * blocked: a route has no room until its receiver, or the subnet's process, takes packets. The
  * caller tries again after a moment.
  */
 int port_ib_flush(struct port_ib *port);
@@ -175,34 +184,37 @@ bool port_ib_is_blocked(const struct port_ib *port);
 
 /*
  * Does the ring to the path's destination have room for a full buffer? Each receiving process has a
- * ring for each service level. So a process that takes no packets stops only those to itself.
+ * ring for each service level. So a process that takes no packets stops only packets to itself.
  *
- * `pkey_index`  The P_Key's, for a path that was opened with PORT_IB_PKEY_OF_PACKET.
+ * `pkey_index`  The index of the packet's P_Key, for a path opened with PORT_IB_PKEY_OF_PACKET.
  */
 bool port_ib_path_has_room(
 	const struct port_ib *port, uint32_t id, uint32_t pkey_index, uint32_t dest_qpn);
 
 /*
- * Say whether a thread may sleep on the descriptor; at first none does. While none does, a frame
- * makes no system call: neither its sender wakes anyone, nor does the receiver read the descriptor.
- * After a call with `is_watched` the descriptor is readable, or becomes readable with the next
- * frame.
+ * Say whether a thread may sleep on the descriptor. The default is no. Then a frame costs no system
+ * call: its sender wakes no thread, and the receiver does not read the descriptor. After a call
+ * with `is_watched` the descriptor is readable, or becomes readable with the next frame.
  */
 void port_ib_watch(struct port_ib *port, bool is_watched);
 
 /*
- * Receive a batch of packets. Returns the number of frames taken. If the descriptor is watched, it
- * is readable after the call, or becomes readable with the next frame, if frames may be left.
+ * Receive a batch of packets. Returns the number of frames taken. If the descriptor is watched and
+ * frames may be left, the descriptor is readable after the call, or becomes readable with the next
+ * frame.
  */
 unsigned port_ib_receive(struct port_ib *port, port_ib_packet_fn *on_packet, void *context);
 
 /*
- * on_packet() calls this when a queue pair refuses the packet for its key. The subnet's port counts
- * it and tells the subnet manager.
+ * on_packet() calls this when a queue pair refuses the packet because of its P_Key or Q_Key. The
+ * subnet's port counts the violation and tells the subnet manager.
  */
 void port_ib_violate(struct port_ib *port, enum port_ib_violation violation);
 
-/* Becomes readable when a frame arrives, while it is watched. The wire owns it. */
+/*
+ * The descriptor that becomes readable when a frame arrives, while the descriptor is watched. The
+ * wire owns it.
+ */
 int port_ib_fd(const struct port_ib *port);
 
 #endif

@@ -23,12 +23,12 @@ struct port_ib {
 	struct port_ib_state state[PORT_IB_PORTS_MAX + 1]; /* by the port's number */
 	bool is_watched; /* a thread may sleep on the descriptor */
 	bool is_armed; /* the descriptor becomes readable with the next frame, or is readable */
-	uint32_t empty_looks; /* without a frame, while it is armed */
-	bool has_sent; /* packets since the last flush */
+	uint32_t empty_looks; /* consecutive calls that found no frame while is_armed was set */
+	bool has_sent; /* packets were sent since the last flush */
 	bool is_blocked; /* the wire had no room for a full buffer when it was last asked */
 	/*
-	 * Paths by index. Freed indexes are in a ring, the oldest first, so that a number comes
-	 * back late.
+	 * Paths by index. Freed indexes are in a ring, the oldest first, so a freed index is reused
+	 * as late as possible.
 	 */
 	uint32_t path_limit;
 	uint32_t path_room; /* entries of `paths` and of `path_free` */

@@ -9,8 +9,9 @@
 enum {
 	RECEIVE_BATCH = 64, /* frames of one call */
 	/*
-	 * A wake-up may come when its frame has been taken already, so the descriptor may be
-	 * readable without a frame. After this many calls that find none, it is made unreadable.
+	 * The port may have taken a frame before that frame's wake-up comes. The descriptor is then
+	 * readable without a frame. After this many calls that find no frame, the port makes the
+	 * descriptor unreadable.
 	 */
 	EMPTY_LOOKS_MAX = 64,
 };
@@ -41,8 +42,8 @@ static bool has_gid(const struct port_ib_state *state, const struct gid *gid)
 }
 
 /*
- * Is the frame for this port? A multicast LID comes with a multicast GID and the multicast number
- * (IBTA 10.5.2), a unicast LID is one of the port's.
+ * Is the frame for this port? A packet to a multicast LID has a multicast GID (IBTA 10.5.2). A
+ * unicast LID is one of the port's.
  */
 static bool is_for_port(const struct port_ib_state *state, const struct ib_frame *frame)
 {
@@ -65,7 +66,10 @@ static bool has_pkey(const struct port_ib_state *state, uint16_t pkey)
 	return false;
 }
 
-/* A group's queue pairs may use different P_Keys. */
+/*
+ * Mark every entry of the port's table that matches the packet's P_Key, because the queue pairs of
+ * a multicast group may use different entries.
+ */
 static void pkey_entries_find(
 	const struct port_ib_state *state, uint16_t pkey, uint64_t ret_entries[2])
 {
@@ -213,7 +217,10 @@ unsigned port_ib_receive(struct port_ib *port, port_ib_packet_fn *on_packet, voi
 			return frames;
 		}
 	} while (frames < RECEIVE_BATCH && !wait_prepare(port, frames != 0));
-	/* The descriptor may be unreadable although a frame is left. */
+	/*
+	 * Frames may be left, and the caller may sleep on the descriptor. So make the descriptor
+	 * readable.
+	 */
 	if (frames == RECEIVE_BATCH && !port->is_armed)
 		wire->kick(wire->context);
 	return frames;

@@ -14,8 +14,8 @@
 enum {
 	BTH_PKEY = 2,
 	/*
-	 * Room for a run in the buffer, with the headers of its frames: even of the shortest
-	 * packets, each needs less than three times its own bytes more.
+	 * Room for the frames of a full buffer. The headers of a frame add less than three times
+	 * the bytes of even the shortest packet.
 	 */
 	WIRE_BYTES_MIN = 4 * PORT_IB_BUFFER_BYTES,
 };
@@ -41,7 +41,7 @@ bool port_ib_is_blocked(const struct port_ib *port)
 	return port->is_blocked;
 }
 
-/* The open path with this number; NULL when it was closed, or never open. */
+/* The open path with this number; NULL if it was closed, or never opened. */
 static const struct ib_path *path_find(const struct port_ib *port, uint32_t id)
 {
 	uint32_t index = id % PORT_IB_PATHS_MAX;

@@ -5,18 +5,18 @@
 /*
  * The UDP port of a lane: RoCEv2 packets in and out of ordinary sockets.
  *
- * Receiving: for each local address the port has a socket, bound to (address, 4791), which urnicd
- * has handed out. The kernel steers packets by destination QPN, so all packets for this lane's slot
- * arrive there. The kernel merges packets (UDP_GRO); the port splits them, and passes on those with
- * a good ICRC.
+ * Receiving: for each local address urnicd has handed the port a socket, bound to (address, 4791).
+ * The kernel steers packets by destination QPN, so all packets for this lane's slot arrive at that
+ * socket. The kernel merges packets (UDP_GRO); the port splits them, and passes on those with a
+ * good ICRC.
  *
- * Sending: the port has separate sockets for that, one for each (local address, destination slot),
- * with a source port each. The receiving kernel may merge packets with the same addresses and
- * ports, so such packets must be for the same slot. A path is a sending socket and a remote
- * address. The caller writes packets one behind the other into the staging buffer. A flush writes
- * the ICRC of each, turns runs of packets of equal size on one path into super-packets
- * (UDP_SEGMENT), and passes them to the kernel. When the kernel's queue is full, the remaining
- * packets stay staged, in order. The caller can stage no more until a later flush has sent them.
+ * Sending: the port has other sockets, one for each (local address, destination slot). Each has its
+ * own source port. The receiving kernel may merge packets with the same addresses and ports, so
+ * such packets must be for the same slot. A path is a sending socket and a remote address. The
+ * caller writes packets one behind the other into the staging buffer. A flush writes the ICRC of
+ * each, turns runs of packets of equal size on one path into super-packets (UDP_SEGMENT), and
+ * passes them to the kernel. When the kernel's queue is full, the remaining packets stay staged, in
+ * order. The caller can stage no more until a later flush has sent them.
  *
  * Where possible, the port bypasses the kernel's UDP in both directions: port_udp_use_bypass().
  *
@@ -128,8 +128,8 @@ int port_udp_use_bypass(struct port_udp *port, uint32_t address, uint32_t ifinde
 /*
  * Like port_udp_use_bypass(), but through AF_XDP (udp_xdp.h). Call one of the two for an address.
  *
- * `is_generic`  Put the XDP program in front of the network stack. Without it, it goes into the
- *               driver, or in front of the network stack if the driver has no XDP.
+ * `is_generic`  Put the XDP program in front of the network stack. Otherwise the program goes into
+ *               the driver, or in front of the network stack if the driver has no XDP.
  *
  * Returns 0; 1 when the driver moves packets without copying them; or one of these errors, after
  * which the port uses the address without bypass, as before:
@@ -151,10 +151,10 @@ int port_udp_use_bypass(struct port_udp *port, uint32_t address, uint32_t ifinde
 int port_udp_use_xdp(struct port_udp *port, uint32_t address, uint32_t ifindex, bool is_generic);
 
 /*
- * A lookup of the Ethernet address to which the port wants to send frames. The port trusts only the
- * kernel's neighbour table. When a frame comes from another Ethernet address than the table has,
- * the port requests a new lookup. A lookup may block, so a thread outside the data path executes
- * it; the port calls `on_lookup` to wake that thread.
+ * A request to look up the Ethernet address of a next hop, to which the port then sends frames. The
+ * port trusts only the kernel's neighbour table. When a frame comes from another Ethernet address
+ * than the table has, the port requests a new lookup. A lookup may block, so a thread outside the
+ * data path executes it; the port calls `on_lookup` to wake that thread.
  */
 struct port_udp_lookup {
 	uint32_t neighbour; /* the port's number for the remote address */
@@ -166,8 +166,8 @@ struct port_udp_lookup {
 typedef void port_udp_lookup_fn(void *context);
 
 /*
- * Let port_udp_receive() and port_udp_path_open() call `on_lookup` when they request a lookup. It
- * must not block.
+ * Let port_udp_receive() and port_udp_path_open() call `on_lookup` when they request a lookup.
+ * `on_lookup` must not block.
  */
 void port_udp_on_lookup(struct port_udp *port, port_udp_lookup_fn *on_lookup, void *context);
 
@@ -210,7 +210,8 @@ unsigned port_udp_looks(const struct port_udp *port);
 struct port_udp_path {
 	uint8_t address; /* index of the local address */
 	uint8_t destination_slot; /* top byte of the peer's QPN */
-	bool is_shared; /* for datagrams to queue pairs of any slot; destination_slot is then 0 */
+	/* The path carries datagrams to queue pairs of any slot; destination_slot is then 0. */
+	bool is_shared;
 	uint8_t dscp; /* 0 to 63 */
 	uint8_t hop_limit; /* 1 to 255; 0 means 64 */
 	uint32_t ifindex; /* the local address's interface; for multicast only */
@@ -279,7 +280,7 @@ int port_udp_flush(struct port_udp *port);
  */
 bool port_udp_is_blocked(const struct port_udp *port);
 
-/* When the next impaired packet is due, which a flush then sends; DEADLINE_NEVER: none waits. */
+/* The time when a flush sends the next impaired packet; DEADLINE_NEVER: no packet waits. */
 uint64_t port_udp_held_until_ns(const struct port_udp *port);
 
 /* Send all impaired packets now, because the process ends. */

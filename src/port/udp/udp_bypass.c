@@ -131,7 +131,7 @@ static bool is_mark_of(const struct tpacket2_hdr *slot, const uint8_t *data)
 		memcmp(end - BTH_BYTES, data, BTH_BYTES) == 0;
 }
 
-/* Note that the datagram that begins with `data` is delivered before its mark has arrived. */
+/* Note that the port delivers the datagram that begins with `data` before its mark has arrived. */
 static void unmarked_note(struct udp_bypass *bypass, const uint8_t *data)
 {
 	struct udp_unmarked *unmarked =
@@ -141,7 +141,7 @@ static void unmarked_note(struct udp_bypass *bypass, const uint8_t *data)
 	memcpy(unmarked->start, data, BTH_BYTES);
 }
 
-/* Was the datagram of the mark delivered already? If so, it is removed from `unmarked`. */
+/* Has the port already delivered the mark's datagram? Then remove that datagram from `unmarked`. */
 static bool mark_is_late(struct udp_bypass *bypass, const struct tpacket2_hdr *slot)
 {
 	for (unsigned i = 0; i < BYPASS_UNMARKED_COUNT; i++) {
@@ -156,8 +156,8 @@ static bool mark_is_late(struct udp_bypass *bypass, const struct tpacket2_hdr *s
 }
 
 /*
- * Deliver the frames in the ring up to the next mark. They arrived before a datagram that the
- * caller delivers next, and whose mark has not arrived yet.
+ * Deliver the frames in the ring up to the next mark. The caller then delivers a datagram whose
+ * mark has not arrived yet; these frames arrived before that datagram.
  */
 static void frames_catch_up(
 	struct port_udp *port, uint8_t address, port_udp_packet_fn *on_packet, void *context)
@@ -173,7 +173,10 @@ static void frames_catch_up(
 	}
 }
 
-/* How many places after the next slot to read is the mark of a datagram? -1: there is none. */
+/*
+ * Returns how many places after the next slot to read the datagram's mark is; -1: the ring has no
+ * such mark.
+ */
 static int mark_find(const struct udp_bypass *bypass, const uint8_t *data)
 {
 	const struct tpacket2_hdr *slot;
@@ -213,8 +216,8 @@ bool udp_bypass_catch_up(struct port_udp *port, uint8_t address, const uint8_t *
 }
 
 /*
- * Deliver the frame in the next slot of the ring, or drop the mark there. Returns false when a
- * datagram of the UDP socket has to be delivered first, and the wait for it is not over.
+ * Deliver the frame in the next slot of the ring, or drop the mark there. Returns false when the
+ * port still waits for a datagram of the UDP socket, which it has to deliver first.
  */
 static bool take_next(struct port_udp *port, uint8_t address, struct tpacket2_hdr *slot,
 	port_udp_packet_fn *on_packet, void *context)

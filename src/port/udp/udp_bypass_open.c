@@ -29,7 +29,10 @@ enum {
 	BYPASS_SOCKETS_MAX = 8, /* on one interface, because each filters every packet there */
 };
 
-/* A classic BPF program under construction: conditions, all of which a packet has to meet. */
+/*
+ * A classic BPF program under construction. It is a list of conditions, and a packet has to meet
+ * all of them.
+ */
 enum { OTHERWISE = UINT8_MAX }; /* a jump to the instruction after program_otherwise() */
 
 struct program {
@@ -38,9 +41,9 @@ struct program {
 };
 
 /*
- * Append a condition: load `size` (BPF_B, BPF_H or BPF_W) at `offset` of the packet, and compare
- * with `value`. BPF_JEQ: the condition holds if both are equal; BPF_JSET: if they have no common
- * bit. If it holds, the program continues with the next condition.
+ * Append a condition: load `size` (BPF_B, BPF_H or BPF_W) at `offset` of the packet, and compare it
+ * with `value`. With BPF_JEQ the condition holds if both are equal, with BPF_JSET if they have no
+ * common bit. If the condition holds, the program continues with the next one.
  */
 static void program_require(
 	struct program *program, uint16_t size, uint32_t offset, uint16_t test, uint32_t value)
@@ -60,7 +63,7 @@ static void program_return(struct program *program, uint32_t verdict)
 	program->code[program->count++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, verdict);
 }
 
-/* Let every condition so far, if it does not hold, jump to the instruction appended next. */
+/* Let each condition so far jump, if it does not hold, to the instruction that is appended next. */
 static void program_otherwise(struct program *program)
 {
 	for (uint8_t i = 0; i < program->count; i++) {
@@ -113,8 +116,8 @@ static void want_no_middle(struct program *program, uint32_t bth)
 }
 
 /*
- * Let the ring take datagrams for our address, port and slot: all of a short one, and only the
- * headers of a long one, as a mark. The ring takes nothing of a long datagram that begins with a
+ * Let the ring take datagrams for our address, port and slot: the whole of a short one, and only
+ * the headers of a long one, as a mark. The ring does not take a long datagram that begins with a
  * middle packet.
  */
 static int filter_ring(int fd, const struct gid *gid, uint8_t slot)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Impairments of the packets that a port sends. impair/impair.h decides the fate of each packet.
- * The port sends it as a datagram of its own through the path's UDP socket: not as a part of a
- * super-packet, and not by the bypass.
+ * The port sends each packet as a separate datagram through the path's UDP socket: not as a part of
+ * a super-packet, and not by the bypass.
  */
 #include <errno.h>
 #include <signal.h>
@@ -19,10 +19,16 @@
 
 enum {
 	HELD_COUNT_MAX = 16384,
-	/* The requester waits while the link of limited rate has a longer backlog than this. */
+	/*
+	 * While the link of limited rate has a longer backlog than this, staging has to wait, and
+	 * so the requester waits.
+	 */
 	LINK_BACKLOG_NS_MAX = 2000000,
 	KERNEL_PAUSE_NS = 50000, /* until the next attempt, when the kernel's queue is full */
-	/* Bytes outside BTH to pad: Ethernet with preamble, FCS and gap; IPv4; UDP; ICRC. */
+	/*
+	 * Bytes of a frame besides BTH to pad: Ethernet with preamble, FCS and gap; IPv4; UDP;
+	 * ICRC.
+	 */
 	FRAME_BYTES = 38 + 20 + 8 + ROCE_ICRC_BYTES,
 };
 
@@ -40,8 +46,9 @@ struct udp_impairments {
 	struct list held; /* struct udp_held, the earliest first */
 	uint32_t held_count;
 	struct udp_held *aside; /* waits until the next packet has overtaken it; NULL: none */
-	uint64_t kernel_ns; /* the kernel's queue was full; the next attempt is at this time */
-	uint64_t backlog_until_ns; /* when the link of limited rate has sent the last packet */
+	uint64_t kernel_ns; /* the time of the next attempt, after the kernel's queue was full */
+	/* When the link of limited rate will have sent the last packet. */
+	uint64_t backlog_until_ns;
 	struct icrc_lengths lengths;
 };
 
@@ -96,7 +103,10 @@ static void held_insert(struct udp_impairments *impairments, struct udp_held *he
 	list_append(before->next, &held->link);
 }
 
-/* If a packet waits to be overtaken, it is now due right behind `next`, which overtakes it. */
+/*
+ * If a packet waits to be overtaken, `next` overtakes it: make the waiting packet due right behind
+ * `next`.
+ */
 static void aside_end(struct udp_impairments *impairments, const struct udp_held *next)
 {
 	struct udp_held *aside = impairments->aside;
@@ -162,7 +172,7 @@ static void fate_count(struct port_udp *port, const struct impair_fate *fate)
 #undef FATE_COUNT
 }
 
-/* Counts the kill before it sends the signal, because the victim may be this process. */
+/* Count the kill before sending the signal, because the victim may be this process. */
 static void victim_kill(struct impair *impair, enum impair_side victim)
 {
 	bool is_client = victim == IMPAIR_SIDE_CLIENT;
@@ -184,9 +194,9 @@ static bool icrc_is_good(struct udp_impairments *impairments, const struct udp_h
 }
 
 /*
- * Invert `bit`, or the first bit after it whose inversion the receiver's ICRC check notices. That
- * check does not know the IPv4 identification, so it takes a few inversions for another
- * identification.
+ * Invert `bit`. If the receiver's ICRC check would not notice that, invert the first later bit
+ * whose inversion it notices. The check does not know the IPv4 identification, so it mistakes a few
+ * inversions for a different identification.
  */
 static void packet_corrupt(struct udp_impairments *impairments, struct udp_held *held, uint32_t bit)
 {
@@ -200,7 +210,7 @@ static void packet_corrupt(struct udp_impairments *impairments, struct udp_held 
 	}
 }
 
-/* Impair a packet as `fate` says, and queue it for the time when it is due. */
+/* Impair a packet as `fate` says, and queue it until it is due. */
 static void packet_impair(struct port_udp *port, const struct impair_fate *fate,
 	struct udp_held *held, uint64_t now_ns)
 {
@@ -216,7 +226,7 @@ static void packet_impair(struct port_udp *port, const struct impair_fate *fate,
 		memcpy(twin, held, sizeof(*twin) + held->bytes);
 		list_init(&twin->link);
 	}
-	/* Of two packets in a row that are to be reordered, the second one overtakes the first. */
+	/* If two consecutive packets are to be reordered, the second one overtakes the first. */
 	is_aside = fate->is_reordered && !impairments->aside;
 	packet_hold(impairments, held, fate->hold_ns + (is_aside ? IMPAIR_REORDER_NS : 0), now_ns);
 	aside_end(impairments, held);

@@ -61,9 +61,9 @@ struct udp_control {
 };
 
 /*
- * The remote address of some path, with the Ethernet addresses of frames to it, once the kernel has
- * confirmed them. The table is direct-mapped: a path has no neighbour if another remote address
- * occupies the entry.
+ * The remote address of one or more paths, and the Ethernet addresses of frames to it as soon as
+ * the kernel has confirmed them. The table is direct-mapped: a path has no neighbour if another
+ * remote address occupies the entry.
  */
 struct udp_neighbour {
 	uint32_t paths; /* number of paths to it; 0: the entry is free */
@@ -74,7 +74,8 @@ struct udp_neighbour {
 	uint64_t lookup_from_ms; /* the time of the next lookup at the earliest */
 	uint32_t lookup_pause_ms; /* the shortest time between two lookups */
 	uint64_t confirmed_ms; /* when a lookup last found the address; 0: the last one did not */
-	uint64_t heard_ms; /* when the last frame from it came; 0: it counts as silent */
+	/* When the last frame from it arrived; 0: the port treats it as silent. */
+	uint64_t heard_ms;
 	uint64_t routed_ms; /* when the kernel last routed a packet to it */
 };
 
@@ -84,7 +85,8 @@ enum {
 	BYPASS_SLOTS_COUNT = 1024,
 	BYPASS_BATCH = 32, /* frames per call */
 	BYPASS_STALLED_LOOKS_MAX = 256, /* reads after which earlier packets count as lost */
-	BYPASS_UNMARKED_COUNT = 8, /* one or two datagrams arrive while their marks are late */
+	/* Usually only one or two datagrams are delivered before their marks. */
+	BYPASS_UNMARKED_COUNT = 8,
 	UDP_HEARD_MS = 50,
 	UDP_ROUTED_MS = 100,
 	UDP_CONFIRMED_MS = 3000,
@@ -161,7 +163,8 @@ struct udp_tails {
 struct udp_sender {
 	int fd;
 	uint16_t source_port;
-	uint32_t paths; /* number of paths that use the sender; the last one closes it */
+	/* Number of paths that use the sender; when the last one is closed, so is the sender. */
+	uint32_t paths;
 };
 
 struct udp_path {
@@ -185,11 +188,12 @@ enum { UDP_PATH_BUCKETS = 1 << 14 }; /* a power of two */
 
 struct udp_staged {
 	struct udp_path *path; /* NULL: the path was closed after the packet was staged */
-	uint32_t offset; /* where the stage has the bytes that are not borrowed, then the ICRC */
+	/* Where the stage has the packet's own bytes, which are not borrowed, and then its ICRC. */
+	uint32_t offset;
 	uint32_t bytes; /* length of the packet without ICRC */
 	const uint8_t *borrowed; /* the last borrowed_bytes of the packet; NULL: not borrowed */
 	uint32_t borrowed_bytes;
-	uint32_t whole_offset; /* where the stage has room for the whole packet */
+	uint32_t whole_offset; /* where the stage has room for the packet with its borrowed bytes */
 };
 
 struct port_udp {
@@ -197,7 +201,7 @@ struct port_udp {
 	uint8_t slot;
 	bool is_blocked;
 	uint64_t blocked_since_ms; /* if is_blocked: since when the kernel's queue is full */
-	bool is_xdp_blocked; /* an AF_XDP socket has frames for which its interface had no room */
+	bool is_xdp_blocked; /* an AF_XDP socket keeps frames for which its interface had no room */
 	struct port_udp_refusal refusal;
 	struct udp_impairments *impairments; /* NULL: none */
 
@@ -243,8 +247,8 @@ struct port_udp {
 
 	/*
 	 * Paths by index (`paths`), and by a hash of their settings (`path_buckets`). Freed indexes
-	 * are in a ring, the oldest first; indexes from path_limit on were never used. So the time
-	 * to open or close a path does not depend on the number of paths.
+	 * are in a ring, the oldest first. Indexes from path_limit on were never used. So opening
+	 * or closing a path takes no longer with many paths.
 	 */
 	uint32_t path_limit;
 	uint32_t path_free_head; /* where path_free has the oldest freed index */
@@ -258,8 +262,8 @@ struct port_udp {
 
 /*
  * The two system calls of the data path, without the C library. The library's functions are
- * cancellation points. In a threaded program that costs more time than the rest of a call that
- * receives nothing.
+ * cancellation points. In a threaded program, the cancellation point costs more time than the rest
+ * of a call that receives nothing.
  */
 static inline int udp_recvmmsg(int fd, struct mmsghdr *messages, unsigned count)
 {
@@ -288,7 +292,7 @@ static inline struct udp_path *udp_path_find(const struct port_udp *port, uint32
 	return path && path->id == id ? path : NULL;
 }
 
-/* What is known of a datagram, from the kernel's control messages or a frame's headers. */
+/* What the port knows of a datagram, from the kernel's control messages or a frame's headers. */
 struct udp_datagram {
 	uint8_t address;
 	uint8_t tos;
@@ -326,15 +330,18 @@ int udp_channel_receive(struct port_udp *port, uint8_t address, uint32_t *ret_by
 
 /* --- order between bypass and socket (udp_order.c) --- */
 
-/* Record that a queue pair accepted this packet, which has at least a BTH. */
+/*
+ * Record the PSN that follows this packet, which a queue pair has accepted. The packet has at least
+ * a BTH.
+ */
 void udp_order_note(struct port_udp *port, const struct udp_flow *flow, const uint8_t *packet);
 
-/* Does the packet, which has at least a BTH, have to wait for earlier packets of its message? */
+/* Does the packet have to wait for earlier packets of its message? It has at least a BTH. */
 bool udp_order_is_early(struct port_udp *port, const struct udp_flow *flow, const uint8_t *packet);
 
 /*
- * Is this a middle packet of a message? It has at least a BTH. Datagrams that begin with such a
- * packet have no mark.
+ * Is the packet, which has at least a BTH, a middle packet of its message? Datagrams that begin
+ * with a middle packet have no mark.
  */
 bool udp_order_is_middle(const uint8_t *packet);
 
@@ -347,21 +354,22 @@ bool udp_order_is_middle(const uint8_t *packet);
 uint32_t udp_run_length(const struct port_udp *port, uint32_t first);
 
 /*
- * Are the packets `a` and `b` of one path for the same slot? All packets of a super-packet must be,
- * because a receiver may get it in one piece, at the socket for the slot of its first packet.
+ * Are the packets `a` and `b` of one path for the same slot? The packets of a super-packet must be,
+ * because the receiving kernel may pass the whole super-packet to the socket for the slot of its
+ * first packet.
  */
 bool udp_is_for_same_slot(
 	const struct port_udp *port, const struct udp_staged *a, const struct udp_staged *b);
 
 /*
- * Called before a message is made of the packets from `first` on. If `first` is an acknowledgement,
- * it may be moved behind the requests that follow it, or copied there.
+ * The caller is about to make a message of the packets from `first` on. If `first` is an
+ * acknowledgement, move or copy it behind the requests that follow it, where that is possible.
  */
 void udp_tail_arrange(struct port_udp *port, uint32_t first);
 
 /*
- * The offset, in a datagram of `bytes`, of a tail: the acknowledgement at its end, which the port
- * delivers before the requests in front of it. 0: the datagram has no tail.
+ * Find the tail of a datagram of `bytes`: the acknowledgement at its end, which the port delivers
+ * before the requests in front of it. Returns the tail's offset; 0: the datagram has no tail.
  */
 size_t udp_tail_find(const uint8_t *data, size_t bytes, size_t segment_bytes);
 
@@ -395,7 +403,7 @@ unsigned udp_xdp_receive(
 	struct port_udp *port, uint8_t address, port_udp_packet_fn *on_packet, void *context);
 
 /*
- * Send the first `count` messages of the batch as frames. Returns the number of messages that were
+ * Send the first `count` messages of the batch as frames. Returns how many of them the socket has
  * taken, or -1 with errno set, as sendmmsg() does.
  */
 int udp_xdp_send_batch(struct port_udp *port, struct udp_xdp *xdp, unsigned count);
@@ -447,7 +455,7 @@ uint32_t udp_bypass_headers_make(
 /* The counter of a packet that the kernel refused with this error. */
 uint64_t *udp_error_counter(struct port_udp_counters *counters, int error);
 
-/* --- impairments (udp_impair.c); the port has some --- */
+/* --- impairments (udp_impair.c); only for a port with impairments --- */
 
 /* Does the work of port_udp_stage_run(). */
 void udp_impair_stage(
@@ -456,7 +464,10 @@ void udp_impair_stage(
 /* Does the work of port_udp_flush(). */
 int udp_impair_flush(struct port_udp *port);
 
-/* Must staging wait, because the port keeps enough impaired packets? */
+/*
+ * Does staging have to wait, because the port keeps as many impaired packets as it can, or the link
+ * of limited rate has too long a backlog?
+ */
 bool udp_impair_is_full(const struct port_udp *port);
 
 /* The path is about to be closed: send its impaired packets now. */

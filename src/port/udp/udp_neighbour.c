@@ -4,16 +4,16 @@
  *
  * Any host on the link can send frames with the peer's IP address and its own Ethernet address. So
  * the port trusts no frame. It uses the Ethernet address that the kernel's neighbour table has for
- * the route's next hop, which a thread of the NIC looks up (struct port_udp_lookup). So packets
- * go where the kernel would send them, and a host that forges frames cannot redirect them.
+ * the route's next hop. A thread of the NIC looks that address up (struct port_udp_lookup). So
+ * packets go where the kernel would send them, and a host that forges frames cannot redirect them.
  *
  * A frame from that address with a packet that a queue pair has accepted shows that the neighbour
  * is alive; the port relies on that for UDP_HEARD_MS. A frame from another Ethernet address causes
  * a new lookup, but at most one in UDP_LOOKUP_MS. Each lookup that finds no address doubles the
  * pause before the next one. The port repeats a lookup after UDP_CONFIRM_MS, and uses no result
- * that is older than UDP_CONFIRMED_MS. Packets to a silent or unconfirmed neighbour are sent by the
- * UDP socket. Each UDP_ROUTED_MS, one packet to every neighbour is sent by it, too, so that the
- * kernel routes that packet, and the port soon follows a changed route.
+ * that is older than UDP_CONFIRMED_MS. The UDP socket sends the packets to a silent or unconfirmed
+ * neighbour. It also sends one packet to every neighbour each UDP_ROUTED_MS. The kernel routes that
+ * packet, so the port soon follows a changed route.
  */
 #include <string.h>
 #include <time.h>
@@ -82,7 +82,7 @@ void udp_neighbour_ref(struct port_udp *port, struct udp_path *path)
 	}
 	neighbour->paths++;
 	path->neighbour = neighbour;
-	/* Look it up now, because the result usually arrives before the first frame is sent. */
+	/* Request the lookup now: its result usually arrives before the first frame is sent. */
 	if (port->receivers[address].bypass && !gid_is_multicast(&neighbour->gid))
 		neighbour_lookup_request(port, neighbour, udp_now_ms());
 }
@@ -157,7 +157,9 @@ void port_udp_lookup_done(
 
 	if (!neighbour->paths || !gid_is_equal(&neighbour->gid, &lookup->remote) ||
 		!gid_is_equal(&port->receivers[neighbour->address].gid, &lookup->local))
-		/* The last path was closed meanwhile; another address may have the entry now. */
+		/*
+		 * The last path was closed meanwhile, so the entry may belong to another address.
+		 */
 		return;
 	if (!mac || memcmp(neighbour->macs, mac, FRAME_MAC_BYTES) != 0)
 		neighbour->heard_ms = 0;

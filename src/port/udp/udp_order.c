@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The order of packets from the bypass and the UDP socket, if no mark shows it (udp_bypass.c). The
+ * The order of packets of the bypass and of the UDP socket where no mark shows it (udp_bypass.c):
  * middle packets of a message arrive at the UDP socket without a mark. So the port records which
- * queue pairs have received a part of a message, and the PSN that is missing. Later packets from
- * the bypass wait for the middle packets.
+ * queue pairs have received a part of a message, and the first PSN that is missing. Later packets
+ * from the bypass wait for the middle packets.
  *
  * This is only an estimate: the port does not wait if it has no record for the queue pair, and
  * waits for lost packets only briefly. The transport handles packets in any order.

@@ -86,7 +86,7 @@ static void sender_unref(struct port_udp *port, uint8_t address, uint8_t slot)
 	port->senders[address][slot] = NULL;
 }
 
-/* Send the socket's multicast packets through interface `ifindex`. Returns 0 or -errno. */
+/* Send the socket's multicast packets through the interface `ifindex`. Returns 0 or -errno. */
 static int multicast_through(
 	const struct udp_sender *sender, const struct udp_receiver *receiver, uint32_t ifindex)
 {

@@ -28,9 +28,9 @@ struct udp_flow *udp_flow_of(
 }
 
 /*
- * Deliver a packet if its ICRC is good; `bytes` is its length with the ICRC. *id is the IPv4
- * identification expected of the packet; the call changes it to that expected of the next packet.
- * *was_taken is set if a queue pair accepted the packet. Returns whether the ICRC was good.
+ * Deliver a packet if its ICRC is good. `bytes` is its length with the ICRC. *id is the expected
+ * IPv4 identification of the packet; the call changes it to that of the next packet. The call sets
+ * *was_taken if a queue pair accepted the packet. Returns whether the ICRC was good.
  */
 static bool packet_deliver(struct port_udp *port, const struct udp_flow *flow,
 	struct port_udp_packet *packet, size_t bytes, uint16_t *id, bool *was_taken,
@@ -274,7 +274,10 @@ unsigned port_udp_receive(struct port_udp *port, port_udp_packet_fn *on_packet, 
 
 void port_udp_look_everywhere(struct port_udp *port)
 {
-	/* The next call is number 0, a multiple of UDP_QUIET_STEP. */
+	/*
+	 * The next call increments the counter to 0, and reads every address at a multiple of
+	 * UDP_QUIET_STEP.
+	 */
 	port->receive_calls = UINT32_MAX;
 }
 

@@ -27,8 +27,9 @@ void port_udp_stage(struct port_udp *port, uint32_t path, uint32_t bytes)
 }
 
 /*
- * Reserves room for all bytes of the run. The bytes that are not borrowed lie one behind the other
- * at the start of that room. If packets have to wait, borrowed_copy() spreads them over the room.
+ * Reserves room for all bytes of the run. The packets' own bytes, which are not borrowed, lie one
+ * behind the other at the start of that room. If packets have to wait, borrowed_copy() spreads them
+ * over the room.
  */
 void port_udp_stage_run(struct port_udp *port, uint32_t bytes, const struct packet_run *run)
 {
@@ -159,8 +160,8 @@ static void address_to_peer(struct udp_message *message, struct udp_path *path,
 
 /*
  * Write the ICRCs of the packets of a super-packet. Their IPv4 identifications, which the kernel
- * sets, are 0, 1, 2 ... The last packet is sealed first, so that the packets which the kernel
- * copies first are still in the L1 cache.
+ * sets, are 0, 1, 2 ... Seal the last packet first: the packets that the kernel copies first are
+ * then still in the L1 cache.
  */
 static void packets_seal(struct port_udp *port, const struct udp_staged *head, uint32_t count)
 {
@@ -195,10 +196,10 @@ static void message_make(
 }
 
 /*
- * The bypass for the message of `count` staged packets; NULL: the path's UDP socket sends it. If a
- * message too long for the bypass follows a short one, both use the UDP socket, to keep their
- * order. On an interface with several queues, bypass and UDP socket may use different queues, and
- * the short message may acknowledge a request whose answer is the long message.
+ * The bypass that sends the message of `count` staged packets; NULL: the path's UDP socket sends
+ * it. If a message too long for the bypass follows a short one, the UDP socket sends both, because
+ * they must stay in order: the short message may acknowledge a request whose answer is the long
+ * message. On an interface with several queues, bypass and UDP socket may use different queues.
  */
 static struct udp_bypass *way_of(
 	const struct port_udp *port, uint32_t first, uint32_t count, uint64_t now_ms)
@@ -212,8 +213,8 @@ static struct udp_bypass *way_of(
 }
 
 /*
- * Make as many messages as one system call can send: through one bypass (*ret_bypass), or, if that
- * is NULL, the UDP socket of the first path. Returns the number of messages, at least one.
+ * Make as many messages as one system call can send through *ret_bypass or, if that is NULL,
+ * through the UDP socket of the first path. Returns the number of messages, at least one.
  */
 static unsigned batch_make(struct port_udp *port, uint64_t now_ms, struct udp_bypass **ret_bypass)
 {

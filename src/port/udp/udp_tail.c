@@ -40,8 +40,8 @@ static bool is_request(const uint8_t *packet)
 }
 
 /*
- * The entry of a host. It may replace the entry of another host, whose count of sent copies is then
- * lost, so that host gets up to TAIL_COPIES_MAX copies once more.
+ * The entry of a host. It may replace the entry of another host, with the count of copies sent to
+ * that host. So the other host gets up to TAIL_COPIES_MAX copies once more.
  */
 static struct udp_tails *tails_of(struct port_udp *port, uint8_t address, const struct gid *remote)
 {
@@ -56,8 +56,8 @@ static struct udp_tails *tails_of(struct port_udp *port, uint8_t address, const 
 /* --- sending --- */
 
 /*
- * `first` is an acknowledgement. How many of the staged packets behind it make a super-packet whose
- * tail it can be? 0: there is no such super-packet.
+ * `first` is an acknowledgement. Returns how many of the staged packets behind it make a
+ * super-packet whose tail it can be; 0: there is no such super-packet.
  */
 static uint32_t body_count(const struct port_udp *port, uint32_t first)
 {

@@ -12,7 +12,8 @@
 
 enum {
 	XDP_CALLS_MAX = 8, /* calls of sendto() in a flush; in copy mode each sends 32 frames */
-	XDP_BUSY_ENTRIES = XDP_RECEIVE_PAGES / 2, /* waiting frames, from which losses are likely */
+	/* With more unread frames than this, the port may soon lose some. */
+	XDP_BUSY_ENTRIES = XDP_RECEIVE_PAGES / 2,
 };
 
 /* --- receiving --- */
@@ -143,8 +144,8 @@ int udp_xdp_send(struct udp_xdp *xdp, const struct udp_xdp_message *message)
 }
 
 /*
- * In copy mode the kernel sends within sendto(), a limited number of frames for each call, and says
- * EAGAIN if there are more, or if the interface is busy. Returns how many frames are left.
+ * In copy mode each sendto() sends a limited number of frames. It fails with EAGAIN if more frames
+ * are left, or if the interface is busy. Returns how many frames are left.
  */
 static uint32_t frames_send(struct udp_xdp *xdp, uint32_t unsent)
 {

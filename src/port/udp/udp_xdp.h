@@ -9,8 +9,8 @@
  * The socket has one receive queue of the interface, and one memory (UMEM) of pages, which the
  * kernel and the port exchange by four rings. A driver with zero-copy reads and writes that memory;
  * otherwise the kernel copies each packet. The XDP program of the interface redirects this lane's
- * packets to the socket (udp_xdp_program.h). What arrives at other queues, in fragments, or with IP
- * options comes by the UDP socket.
+ * packets to the socket (udp_xdp_program.h). The UDP socket gets packets that arrive at other
+ * queues, in fragments, or with IP options.
  *
  * All addresses of the lane on the interface share the socket. The first of them reads it.
  *
@@ -55,9 +55,10 @@ struct udp_xdp {
 	struct xdp_ring receive;
 	struct xdp_ring send;
 	struct xdp_ring complete; /* pages that have been sent */
-	uint64_t overflows; /* the kernel's total at the last udp_xdp_overflows() */
+	uint64_t overflows; /* the kernel's count at the last udp_xdp_overflows() */
 	int send_error; /* 0, or why the last udp_xdp_flush() sent nothing: -errno */
-	uint64_t blocked_since_ms; /* since when no frame has left; 0: no frame was left behind */
+	/* Since when the interface has taken none of the waiting frames; 0: no frame waits. */
+	uint64_t blocked_since_ms;
 	uint32_t free_count; /* pages in `free_pages` */
 	uint64_t free_pages[XDP_SEND_PAGES];
 };
@@ -79,13 +80,16 @@ void udp_xdp_unref(struct udp_xdp *xdp);
  */
 const uint8_t *udp_xdp_next(const struct udp_xdp *xdp, uint32_t *ret_bytes);
 
-/* Give the page of the frame that udp_xdp_next() returned back to the kernel. */
+/* Give back to the kernel the page of the frame that udp_xdp_next() returned. */
 void udp_xdp_release(struct udp_xdp *xdp);
 
 /* After a batch of udp_xdp_release(): wake a driver that waits for pages. */
 void udp_xdp_refill(struct udp_xdp *xdp);
 
-/* A message to send: packets of `segment_bytes` of UDP payload; the last one may be shorter. */
+/*
+ * A message to send. It becomes packets of `segment_bytes` of UDP payload; the last one may be
+ * shorter.
+ */
 struct udp_xdp_message {
 	const struct roce_frame_headers *headers;
 	const uint8_t *macs;
@@ -109,15 +113,18 @@ void udp_xdp_flush(struct udp_xdp *xdp, uint64_t now_ms);
 bool udp_xdp_needs_flush(const struct udp_xdp *xdp);
 
 /*
- * Did the last flush leave frames behind, for which the interface may have room soon? If it takes
- * none for UDP_BLOCKED_MS_MAX, udp_xdp_send() fails, and the port uses the UDP socket.
+ * Did the last flush leave frames for which the interface may have room soon? If the interface
+ * takes none for UDP_BLOCKED_MS_MAX, udp_xdp_send() fails, and the port uses the UDP socket.
  */
 bool udp_xdp_is_blocked(const struct udp_xdp *xdp);
 
-/* Is the port so late that the kernel may have dropped packets? */
+/* Are so many frames unread that the kernel may have dropped packets? */
 bool udp_xdp_is_busy(const struct udp_xdp *xdp);
 
-/* Count the packets that the kernel dropped since the last call, because the port had not read. */
+/*
+ * Returns how many packets the kernel has dropped since the last call because the port had not
+ * read.
+ */
 uint64_t udp_xdp_overflows(struct udp_xdp *xdp);
 
 #endif

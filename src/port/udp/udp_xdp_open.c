@@ -12,7 +12,8 @@
 #include "port/udp/udp_xdp.h"
 
 enum {
-	XDP_CLOSE_MS_MAX = 200, /* after the end of a socket the kernel has released its queue */
+	/* Within this time the kernel releases the queue of a closed socket. */
+	XDP_CLOSE_MS_MAX = 200,
 	XDP_CLOSE_PAUSE_US = 1000,
 };
 
@@ -136,8 +137,8 @@ static int free_queue_bind(struct udp_xdp *xdp)
 /*
  * Bind the socket to a queue. The kernel uses zero-copy if the driver has it and the program is in
  * the driver; a program in front of the network stack sees copies. The kernel releases the queue of
- * a closed socket a little later. So wait for a queue if this process has closed such a socket just
- * before, for example to start a lane again. Other callers do not wait, because they hold locks.
+ * a closed socket a little later. So wait for a queue if this process has just closed such a
+ * socket, for example to start a lane again. Other callers do not wait, because they hold locks.
  * Returns 0, -EUSERS when all queues are taken, or another -errno.
  */
 static int queue_bind(struct udp_xdp *xdp)
@@ -195,7 +196,7 @@ int udp_xdp_open(struct udp_xdp **ret_xdp, uint32_t ifindex, bool is_generic, ui
 	xdp->program = (struct xdp_program){-1, -1, -1, is_generic};
 	rc = xdp_start(xdp, is_generic, netns);
 	if (rc == -EACCES)
-		rc = -ENOEXEC; /* port_udp_use_xdp() has another meaning of EACCES */
+		rc = -ENOEXEC; /* for port_udp_use_xdp() EACCES means something else */
 	if (rc)
 		udp_xdp_unref(xdp);
 	else

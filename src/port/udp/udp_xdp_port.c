@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A port's packets through AF_XDP (udp_xdp.h): which address has a socket, who gets a frame, and
- * what becomes of a message.
+ * A port's packets through AF_XDP (udp_xdp.h): which address has a socket, which address a received
+ * frame is for, and how messages are sent.
  *
- * The rules of the bypass by AF_PACKET (udp_bypass.c) hold for sending, too: frames go to Ethernet
- * addresses that the kernel has confirmed, and only short messages, because the UDP socket takes
- * long ones in larger pieces. Received packets of all lengths come here, one by one. So those of a
- * message stay in their order without marks.
+ * As with AF_PACKET (udp_bypass.c), the port sends frames only to Ethernet addresses that the
+ * kernel has confirmed, and only short messages: the UDP socket takes long ones in larger pieces.
+ * Unlike there, received packets of all lengths arrive here, one by one. So the packets of a
+ * message stay in order without marks.
  */
 #include <errno.h>
 #include <net/if.h>
@@ -21,12 +21,12 @@
 enum {
 	XDP_PKEY_OFFSET = 2, /* in a BTH */
 	XDP_PACKET_STEP = 4, /* the length of each packet is a multiple of it */
-	XDP_ENDS_MAX = 8, /* ends of the first packet that segment_find() tries */
+	XDP_ENDS_MAX = 8, /* possible ends of the first packet that segment_find() tries */
 };
 
 /* --- receiving --- */
 
-/* The port's address of that GID that shares `xdp`; -1: it has none. */
+/* The port's address with this GID that shares `xdp`; -1: there is none. */
 static int address_find(
 	const struct port_udp *port, const struct udp_xdp *xdp, const struct gid *gid)
 {
@@ -51,7 +51,7 @@ static bool is_packet(
 			bytes - ROCE_ICRC_BYTES, &id);
 }
 
-/* May a packet to the same slot begin at `next`, if one begins at `data`? */
+/* If a packet begins at `data`, can the next one of its super-packet begin at `next`? */
 static bool is_next_plausible(const uint8_t *data, const uint8_t *next)
 {
 	return opcode_info(next[0]) && next[UDP_SLOT_OFFSET] == data[UDP_SLOT_OFFSET] &&
@@ -59,11 +59,13 @@ static bool is_next_plausible(const uint8_t *data, const uint8_t *next)
 }
 
 /*
- * The length of the packets in a frame. In front of the network stack a frame may be a
- * super-packet, and an XDP program does not see the length of its segments. So the ICRC shows where
- * the first packet ends. XDP_ENDS_MAX bounds what a frame of a hostile host costs. So a
- * super-packet whose payload has XDP_ENDS_MAX plausible starts of a BTH before the end of its first
- * packet is dropped, and counted in rx_bad_icrc.
+ * The length of each packet in a frame. A frame that the program took in front of the network stack
+ * may be a super-packet, and an XDP program does not see the length of its segments. So this
+ * function tries where the first packet may end: at its end the ICRC is good.
+ *
+ * A hostile host may send a frame with many possible ends, so only XDP_ENDS_MAX are tried. If the
+ * payload of a first packet has that many plausible starts of a BTH, the super-packet is dropped,
+ * and counted in rx_bad_icrc.
  */
 static uint32_t segment_find(struct port_udp *port, uint8_t address, const struct roce_frame *frame)
 {
@@ -178,7 +180,9 @@ int udp_xdp_send_batch(struct port_udp *port, struct udp_xdp *xdp, unsigned coun
 		const struct udp_xdp_message message = {
 			.headers = &head->path->headers,
 			.macs = head->path->neighbour->macs,
-			/* The first piece are the headers for an AF_PACKET socket. */
+			/*
+			 * msg_iov[0] has the headers for an AF_PACKET socket; the payloads follow.
+			 */
 			.pieces = header->msg_iov + 1,
 			.bytes = port->out_message[sent].bytes,
 			.segment_bytes = head->bytes + ROCE_ICRC_BYTES,

@@ -27,22 +27,22 @@ enum {
 	XDP_IPV6_BYTES_MIN = XDP_IPV4_BYTES_MIN + IPV6_BYTES - IPV4_BYTES,
 };
 
-/* A key of the map of addresses: the packets that a queue redirects. */
+/* A key of the map of addresses: the queue redirects packets to this address and slot. */
 struct xdp_address {
 	uint8_t gid[16];
 	uint32_t queue;
 	uint32_t slot;
 };
 
-/* Its value. */
+/* The value of that key: the Ethernet address of the packets. */
 struct xdp_link_address {
 	uint8_t mac[6];
 	uint8_t unused[2];
 };
 
 /*
- * The key whose value is twice the cookie of the network namespace, plus 1 for a generic program.
- * No queue has this number.
+ * An extra key of the map of addresses. Its value is twice the cookie of the network namespace,
+ * plus 1 for a generic program. No queue has this number.
  */
 static const struct xdp_address netns_key = {.queue = UINT32_MAX, .slot = UINT32_MAX};
 
@@ -67,7 +67,10 @@ static void fd_close(int *fd)
 
 /* --- the program --- */
 
-/* A program under construction. Its conditions jump to the last instructions, which pass. */
+/*
+ * A program under construction. Its conditions jump to the last instructions, which pass the packet
+ * to the network stack.
+ */
 struct xdp_code {
 	struct bpf_insn insn[96];
 	uint8_t count;
@@ -191,7 +194,10 @@ static void code_ipv6(struct xdp_code *code)
 	code_udp_at(code, ip + IPV6_BYTES);
 }
 
-/* Pass the packet unless the map has its key on the stack, with the frame's Ethernet address. */
+/*
+ * Pass the packet unless the map of addresses has the key that is on the stack, and its value is
+ * the frame's Ethernet address.
+ */
 static void code_look_up(struct xdp_code *code, int addresses)
 {
 	code_map(code, BPF_REG_1, addresses);
@@ -213,7 +219,10 @@ static void code_land(struct xdp_code *code, uint8_t from)
 	code->insn[from].off = (int16_t)(code->count - from - 1);
 }
 
-/* The end of the program: redirect the packet; where the jumps of conditions lead, pass it. */
+/*
+ * Append the end of the program: first the redirection of the packet, then the instructions that
+ * pass it, to which the jumps of the conditions lead.
+ */
 static void code_end(struct xdp_code *code, int sockets)
 {
 	code_map(code, BPF_REG_1, sockets);
@@ -296,7 +305,7 @@ static int map_remove(int map, const void *key)
 	return bpf_call(BPF_MAP_DELETE_ELEM, &attr);
 }
 
-/* The key behind `key`; NULL: the first one. */
+/* Get the key that follows `key` in the map; `key` NULL: the first one. */
 static int map_next(int map, const void *key, void *ret_key)
 {
 	union bpf_attr attr = {
@@ -380,7 +389,7 @@ static int info_get(int fd, void *ret_info, uint32_t bytes)
 
 static int fd_by_id(enum bpf_cmd command, uint32_t id)
 {
-	union bpf_attr attr = {.prog_id = id}; /* the same place for all kinds of objects */
+	union bpf_attr attr = {.prog_id = id}; /* the union has each kind of number at this place */
 
 	return bpf_call(command, &attr);
 }
@@ -394,7 +403,7 @@ static bool is_map_of(int map, enum bpf_map_type type, size_t key_bytes, size_t 
 		info.key_size == key_bytes && info.value_size == value_bytes;
 }
 
-/* Take the maps of a program with this number if it is urnic's, of this network namespace. */
+/* Open the maps of the program with this number, if it is urnic's for this network namespace. */
 static int maps_join(struct xdp_program *program, uint32_t id, uint64_t netns)
 {
 	uint32_t maps[2] = {0, 0};

@@ -33,7 +33,7 @@ struct xdp_program {
 	int link; /* holds the program on the interface */
 	int addresses; /* map: which lane's packets a queue redirects */
 	int sockets; /* map: the socket of each queue */
-	bool is_generic; /* it is in front of the network stack, not in the driver */
+	bool is_generic; /* the program is in front of the network stack, not in the driver */
 };
 
 /*
@@ -59,8 +59,8 @@ int xdp_program_join(
 int xdp_program_load(struct xdp_program *program, bool is_generic, uint64_t netns);
 
 /*
- * Make `socket` the socket of the queue. What an earlier lane of the queue, which was killed, has
- * left in the maps is removed. Returns 0 or -errno.
+ * Make `socket` the socket of the queue. Removes what an earlier, killed lane of this queue has
+ * left in the maps. Returns 0 or -errno.
  */
 int xdp_program_take_queue(const struct xdp_program *program, uint32_t queue, int socket);
 
