@@ -35,7 +35,10 @@ static void flow_reset(struct qp *qp)
 	};
 }
 
-/* The queue pair's state. The first call begins it. NULL: no congestion control. */
+/*
+ * The queue pair's state of congestion control, which the first call begins. NULL: there is no
+ * congestion control.
+ */
 static struct cc_flow *flow_of(struct qp *qp)
 {
 	if (!qp->cc && qp->has_cc) {
@@ -102,7 +105,7 @@ void congestion_on_cnp(struct qp *qp, const struct packet_origin *origin, uint64
 		return;
 	}
 	qp_count(qp, COUNTER_rcvd_pkts, 1);
-	/* Data for a peer on this host crosses no switch. */
+	/* Data for a peer on this host crosses no switch, so a CNP from that peer is ignored. */
 	if (qp->local || qp->state == QP_ERR || !flow_of(qp) || !cc_flow_on_cnp(qp->cc, now_ns)) {
 		qp_count(qp, COUNTER_rp_cnp_ignored, 1);
 		return;

@@ -12,7 +12,7 @@
  * marks nor CNPs does nothing more, and does not touch that memory unless its rate follows delays.
  *
  * A CNP has no number that a stranger would have to guess. So a host that can send with the peer's
- * address can slow a queue pair down, to rp_min_rate, and nothing else.
+ * address can slow a queue pair down to rp_min_rate, but has no other effect.
  *
  * Everything runs under the lane's lock. Without lane->cc, marks and CNPs are counted only.
  */
@@ -34,7 +34,7 @@ struct qp;
  */
 int congestion_prepare(struct qp *qp);
 
-/* The queue pair has left its connection: no CNP, no limit. Keeps the memory. */
+/* The queue pair has left its connection: cancel its pending CNP and its rate. The memory stays. */
 void congestion_reset(struct qp *qp);
 
 /* The queue pair is being destroyed; pace_done() frees the memory. */

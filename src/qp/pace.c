@@ -31,8 +31,9 @@ struct pace {
 };
 
 /*
- * The size of its block of NIC memory. It is another class of blocks (base/arena.h) than what an
- * idle queue pair touches, and than its counters, so that they share no page.
+ * The size of a struct pace's block of NIC memory. Blocks of different sizes lie in different pages
+ * (base/arena.h). No block that an idle queue pair touches has this size, so an idle queue pair
+ * does not touch the pages of these blocks.
  */
 enum { PACE_BLOCK_BYTES = 1024 };
 static_assert(sizeof(struct pace) <= PACE_BLOCK_BYTES, "a block has room for it");

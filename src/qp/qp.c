@@ -504,19 +504,26 @@ static uint64_t list_bytes(const struct send_wr *wr)
 	return sge_total_bytes(wr->sge, wr->sge_count);
 }
 
-/* Check the bytes of a scatter/gather list, `total_bytes`, which may be inline data. */
+/*
+ * Check the length of a scatter/gather list, `total_bytes`, and whether the list may be inline
+ * data.
+ */
 static enum reason list_refusal(const struct qp *qp, const struct send_wr *wr, uint64_t total_bytes)
 {
 	bool is_inline = wr->flags & SEND_INLINE;
 
 	if (is_inline && wr_table[wr->opcode].fills_list)
-		return REASON_POST_INLINE; /* the response fills the list */
+		/* The peer's response fills the list, so there is nothing to send inline. */
+		return REASON_POST_INLINE;
 	if (is_inline && total_bytes > qp->caps.inline_bytes_max)
 		return REASON_POST_INLINE;
 	return total_bytes > MESSAGE_BYTES_MAX ? REASON_POST_LENGTH : REASON_NONE;
 }
 
-/* Check all but the bytes of the scatter/gather list, which are read only if it is short enough. */
+/*
+ * Check all of the request but the bytes of its scatter/gather list. If this finds no fault, the
+ * list is short enough, and the caller may read it.
+ */
 static enum reason request_refusal(const struct qp *qp, const struct send_wr *wr)
 {
 	if (!qp_takes_sends(qp))

@@ -197,7 +197,7 @@ struct qp {
 	const struct qp_transport *transport;
 	struct qp_public *public;
 	uint64_t public_offset;
-	/* In NIC memory, too, and in other pages: those of an idle queue pair are not touched */
+	/* In NIC memory, too, but in other pages, which an idle queue pair does not touch */
 	struct counters *counters;
 	/* The neighbours in the lane's list of public states; NULL at the ends of the list */
 	struct qp *published_before, *published_next;
@@ -249,14 +249,14 @@ struct qp {
 	bool has_bound_windows;
 	/* In SQD, while requests that were started before SQD are incomplete */
 	bool is_sq_draining;
-	/* The first failure since RESET but for flushes: enum reason; 0: none */
+	/* The first failure since RESET that is no flush: enum reason; 0: none */
 	uint32_t first_reason;
 	uint64_t first_wr_id;
 	struct qp_caps caps;
 	struct qp_attr attr;
 	/*
 	 * The P_Key in the datagrams that the queue pair writes: the default one. Over InfiniBand
-	 * attr.pkey_index, for which the port puts in the P_Key.
+	 * it is attr.pkey_index, which the port replaces by the P_Key.
 	 */
 	uint16_t pkey;
 	uint32_t mtu_bytes; /* the path MTU; of a datagram queue pair, the port's MTU */
@@ -267,7 +267,7 @@ struct qp {
 	bool has_cc; /* there is congestion control */
 	bool is_cnp_pending; /* the notification point has to send a CNP */
 	struct qp_local *local; /* NULL: the peer is on another host, or unknown */
-	/* Hints, read by any thread (qp_prefetch): where the next local post stores; 0: unknown */
+	/* Where the next post within this host will store; 0: unknown. Hints for qp_prefetch(). */
 	/* Distance from a remote address to its mapping in this process */
 	_Atomic uintptr_t write_shift;
 	_Atomic uintptr_t record_place;
@@ -516,7 +516,7 @@ void qp_take_on(struct qp *qp, struct srq *srq);
 
 /*
  * In SQD a transport starts no work request (IBTA 10.3.1.5). When the requests that it has started
- * are complete, it calls this function; a repeated call does nothing.
+ * are complete, the transport calls this function; a repeated call does nothing.
  */
 void qp_sq_drained(struct qp *qp);
 
@@ -559,8 +559,8 @@ void qp_path_publish(struct qp *qp);
 void qp_migrate(struct qp *qp);
 
 /*
- * The rest of qp_is_from_peer(), for a packet that is not from the primary path (`is_primary`), or
- * that may advance a path migration.
+ * The rest of qp_is_from_peer(), for a packet that is not from the primary path (`is_primary` is
+ * false), or that may advance a path migration.
  */
 bool qp_path_accept(struct qp *qp, const struct packet *packet, const struct packet_origin *origin,
 	bool is_primary);
@@ -583,8 +583,8 @@ static inline bool qp_is_from_peer(
 }
 
 /*
- * Is the guard of this kind up for packets from `origin` (guard.h)? The function first reads a time
- * in the lane, which is cheap.
+ * Is the guard of this kind up for packets from `origin` (guard.h)? Usually no guard of the lane is
+ * up, and one time in the lane shows that.
  */
 static inline bool qp_is_guarded(const struct qp *qp, enum guard_kind kind,
 	const struct packet_origin *origin, uint64_t now_ns)

@@ -14,7 +14,7 @@ struct qp;
 /* Record the event. The capture asks for events. */
 void qp_event_put(const struct qp *qp, const struct captured_event *event);
 
-/* The same, for a queue pair of `lane`. */
+/* Record the event, if a capture asks for events. `lane` is the queue pair's. */
 static inline void qp_event(const struct lane *lane, const struct qp *qp,
 	enum captured_event_kind kind, uint64_t wr_id, uint32_t number, uint32_t bytes,
 	uint32_t count)

@@ -159,7 +159,10 @@ const char *qp_attribute_name(uint32_t mask)
 	return "an unknown bit";
 }
 
-/* The reason why the mask is refused, and the attribute. */
+/*
+ * Returns the reason why the transition or its mask is refused. *ret_attribute becomes the
+ * attributes that are missing or forbidden.
+ */
 static enum reason mask_refusal(
 	const struct qp *qp, enum qp_state to, uint32_t mask, uint32_t *ret_attribute)
 {
@@ -204,7 +207,7 @@ static void attributes_apply(struct qp *qp, uint32_t mask, const struct qp_attr 
 	struct qp_attr *to = &qp->attr;
 
 	if (!from)
-		return; /* a change of the state alone */
+		return; /* the call changes the state alone */
 	for (const struct attribute *it = attributes; it < attributes + ARRAY_COUNT(attributes);
 		it++)
 		if (mask & it->bit)
