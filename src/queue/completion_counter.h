@@ -3,8 +3,8 @@
  * Completion counters: how many requests of a kind have completed, successfully and with an error.
  *
  * Several queue pairs on several lanes may count on one counter, and any thread may read and change
- * its values. So the values are atomic, and they are not in NIC memory, because the completions of
- * a queue pair are made in its own process.
+ * its values. So the values are atomic. They are not in NIC memory, because only a queue pair's own
+ * process makes its completions.
  */
 #ifndef URNIC_QUEUE_COMPLETION_COUNTER_H
 #define URNIC_QUEUE_COMPLETION_COUNTER_H
@@ -38,7 +38,8 @@ struct completion_counter {
 };
 
 /*
- * The operation as which a completion with `opcode` is counted: one bit, or 0 if it is not counted.
+ * The operation under which a completion with `opcode` is counted: one bit, or 0 if such a
+ * completion is not counted.
  */
 enum counted_operation counted_operation_of(enum wc_opcode opcode);
 

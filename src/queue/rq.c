@@ -322,8 +322,8 @@ static void slots_move(struct recv_queue *rq, uint8_t *slots, uint32_t capacity,
 /*
  * Change the depth, and move the requests to the slots at `slots` unless that is NULL. Returns 0,
  * or -EINVAL when more than `depth` requests are pending. The function reads the takers' line once,
- * and its count becomes `known`. So no later value of that line makes more requests pending than
- * there are slots. The queue is locked.
+ * and the count there becomes `known`. So no later value of that line makes more requests pending
+ * than there are slots. The queue is locked.
  */
 static int shape_change(struct recv_queue *rq, uint8_t *slots, uint32_t capacity, uint32_t depth)
 {

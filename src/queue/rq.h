@@ -71,7 +71,7 @@ struct recv_queue {
 	uint32_t sge_count_max;
 	uint32_t is_shared; /* several processes may take from the queue, by compare-and-swap */
 	uint32_t keeps_slots; /* slots of taken requests stay in use until rq_know_taken() */
-	/* The first take that leaves fewer requests raises the signal; 0: off */
+	/* The first take that leaves fewer requests than this raises the signal; 0: off */
 	_Atomic uint32_t limit;
 	_Atomic uint32_t limit_generation; /* number of times that the limit was set */
 	uint64_t slots_distance; /* from this header to the first slot, modulo 2^64 */
@@ -217,8 +217,8 @@ static inline void rq_share(struct recv_queue *rq)
 
 /*
  * For the owner of a queue from which other processes take. A taker claims request number `ticket`,
- * which may have any value (rq_peek_borrowed). Returns true, and the request, for the first claim
- * of a request that can have been taken.
+ * which may have any value (rq_peek_borrowed). If the request can have been taken, and this is its
+ * first claim, the function returns true and the request.
  */
 bool rq_redeem(struct recv_queue *rq, uint64_t ticket, struct recv_wqe *ret_wqe);
 

@@ -76,7 +76,9 @@ struct srq {
 	uint64_t rq_offset;
 	struct srq_public *public;
 	uint64_t public_offset;
-	/* Processes that share its XRC domain take from it (local/channel/borrower.h) */
+	/*
+	 * Other processes that share the queue's XRC domain take from it (local/channel/borrower.h)
+	 */
 	bool is_shared;
 	/*
 	 * True if a suspended process may be taking a request from the queue. Then the queue's
