@@ -139,7 +139,10 @@ static void segments_sweep(struct peer_segments *segments)
 	}
 }
 
-/* Map segment `index`. If that fails, `base` is NULL, and the segment is not tried again. */
+/*
+ * Map segment `index`. If that fails, `base` becomes NULL, and no later call tries to map this
+ * segment.
+ */
 static void segment_renew(struct peer_segments *segments, uint32_t index, uint64_t serial)
 {
 	struct segment_public public = segments->list[index];

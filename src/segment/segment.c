@@ -285,7 +285,10 @@ static void note_given_up(const struct segment *segment)
 	segments.given_up[place].bytes = segment->window_bytes;
 }
 
-/* Discard the bytes that peers, once they continued, have written to ranges that were given up. */
+/*
+ * A suspended peer may have continued, and written to ranges that were given up: discard these
+ * bytes.
+ */
 static void given_up_clear(void)
 {
 	for (uint32_t i = 0; i < min_u32(segments.given_up_count, GIVEN_UP_MAX); i++)

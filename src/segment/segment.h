@@ -43,7 +43,8 @@ struct segment_public {
 	uint64_t start; /* in the owner's address space */
 	uint64_t bytes;
 	uint64_t offset; /* where the file has the first byte */
-	uint64_t dev; /* with `ino`: identifies the file, as `fd` may be reused for another file */
+	/* With `ino`: identifies the file, because `fd` may be reused for another file. */
+	uint64_t dev;
 	uint64_t ino;
 	int32_t fd; /* the owner's descriptor of the file */
 	uint32_t reserved[3];
@@ -69,14 +70,15 @@ bool segment_is_wanted(const void *address, uint64_t bytes);
 
 /*
  * Make the pages of [address, address + bytes) a segment, if segment_is_wanted(), and if they may
- * be moved (segment_may_move()) or are shared memory. With `has_neighbours` it makes no segment,
- * because another region has bytes on these pages, which a peer may be writing.
+ * be moved (segment_may_move()) or are shared memory. With `has_neighbours` the call makes no
+ * segment, because another region has bytes on these pages, which a peer may be writing.
  */
 void segment_cover(const void *address, uint64_t bytes, bool is_alone, bool has_neighbours);
 
 /*
- * A region of this memory is registered: the segments with bytes of it stay until the call of
- * segment_unref() for the region. Returns the largest part of the region that lies in one segment.
+ * A region of this memory is registered. The segments that contain bytes of the region stay until
+ * segment_unref() is called for it. Returns the largest part of the region that lies in one
+ * segment.
  */
 struct mr_extent segment_ref(const void *address, uint64_t bytes);
 void segment_unref(const void *address, uint64_t bytes, bool is_alone);

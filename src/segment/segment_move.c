@@ -190,8 +190,8 @@ static bool is_anonymous(const struct vma *vma)
 }
 
 /*
- * Is the memory a private mapping of the memfd? It is if this process, or its parent before fork(),
- * moved it in, and later moved it out while other threads ran.
+ * Is the memory a private mapping of the memfd? That is so after this process, or its parent before
+ * fork(), has moved the memory in, and later moved it out while other threads ran.
  */
 static bool was_moved(const struct vma *vma)
 {
@@ -413,7 +413,10 @@ static int piece_copy_back(const struct piece *piece, int file)
 	return error;
 }
 
-/* Make the kernel copy each page, as a write does, but change no byte: other threads may write. */
+/*
+ * Make the kernel copy each page, as for a write. The bytes stay as they are, because other threads
+ * may write to the pages meanwhile.
+ */
 static void pages_own(uint64_t start, uint64_t bytes)
 {
 	uint64_t page_bytes = (uint64_t)getpagesize();

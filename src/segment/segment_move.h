@@ -7,9 +7,9 @@
  * docs/memory.md ("Memory that a peer can map") explains why no write is lost.
  *
  * To move memory in, the caller must be alone (own_threads_park()), because another thread could
- * write between the copy and the exchange of the mapping. To move memory out, it need not be alone,
- * because the kernel replaces the shared mapping of the file by a private mapping with the same
- * bytes in one step.
+ * write between the copy and the exchange of the mapping. To move memory out, the caller need not
+ * be alone, because the kernel replaces the shared mapping of the file by a private mapping with
+ * the same bytes in one step.
  */
 
 #include <stdbool.h>
