@@ -14,7 +14,8 @@
 struct adoption {
 	struct server *server;
 	bool is_own_store; /* the store is the server's, not a survivor's */
-	bool is_for_channels; /* in the last pass, after all groups have been adopted */
+	/* The last pass, which adopts channels, because all groups have been adopted. */
+	bool is_for_channels;
 	uint32_t sockets; /* how many sockets were adopted so far */
 	bool has_ledger;
 	struct ledger ledger;

@@ -72,7 +72,7 @@ static bool send_message(
 		cm_message_encode(message, packet + GSI_PACKET_BYTES - MAD_BYTES);
 		port_udp_stage(gsi->port, path, GSI_PACKET_BYTES);
 	}
-	/* The close flushes the staged packet. */
+	/* Closing the path flushes the staged packet. */
 	port_udp_path_close(gsi->port, path);
 	return has_room;
 }

@@ -53,7 +53,9 @@ bool kept_take(struct kept *ret_kept)
 	return true;
 }
 
-/* Is it a datagram socket, as the fd store is? What lies in it is checked when it is read. */
+/*
+ * Is `fd` a Unix datagram socket, as an fd store is? urnicd checks the contents when it reads them.
+ */
 static bool is_fd_store(int fd)
 {
 	int domain = 0, type = 0;
@@ -70,7 +72,10 @@ int kept_adopt(const struct kept *kept, struct place_listener *ret_listener)
 		place_adopt(PLACE_URNICD, kept->socket, kept->lock, ret_listener) == 0)
 		return kept->fd_store;
 	close(kept->socket);
-	/* The manager has the same open file, and with it the lock. */
+	/*
+	 * Unlock explicitly: the manager has the same open file, so the close alone would not
+	 * release the lock.
+	 */
 	flock(kept->lock, LOCK_UN);
 	close(kept->lock);
 	close(kept->fd_store);

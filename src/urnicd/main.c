@@ -2,9 +2,9 @@
 /*
  * urnicd: arguments, becoming a daemon, and, for a system-wide one, the keeper.
  *
- * A system-wide urnicd is two processes. The keeper holds the listening socket and the fd store and
- * restarts the other, the server, when it dies. Clients of other users cannot pass the sockets to a
- * new server, as they may not have the fd store.
+ * A system-wide urnicd is two processes. The keeper holds the listening socket and the fd store,
+ * and restarts the other process, the server, when that dies. Clients of other users cannot pass
+ * the sockets to a new server, because they do not get the fd store.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -116,9 +116,9 @@ static int parse_options(int argc, char **argv, struct options *options)
 }
 
 /*
- * How many sockets may lie in the fd store. The kernel lets a program pass no descriptor while more
+ * How many sockets may lie in the fd store. A program cannot pass a descriptor while more
  * descriptors of its user are in messages than the program may open. So leave room below the limit
- * that programs usually have. Root, who alone may run a system-wide urnicd, has no such limit.
+ * that programs usually have. Only root may run a system-wide urnicd, and root has no such limit.
  */
 static uint32_t sockets_max(bool is_system)
 {
@@ -294,8 +294,9 @@ static int cannot_listen(int error, bool is_system)
 }
 
 /*
- * The kernel may still hold the lock of an urnicd that was killed just now. A program that starts
- * an urnicd retries by itself, but a service manager or a user that starts the system's does not.
+ * The kernel may still hold the lock of an urnicd that was killed just now, so the system's urnicd
+ * tries for a moment. A program that starts an urnicd tries again by itself; a service manager or a
+ * user does not.
  */
 static int listen_at_place(bool is_system, struct place_listener *listener)
 {
@@ -309,10 +310,10 @@ static int listen_at_place(bool is_system, struct place_listener *listener)
 }
 
 /*
- * Listen, with what the service manager has kept of the last urnicd if that can be used. Sets the
- * fd store, which may be -errno, and returns 0; or returns -errno.
+ * Listen. If the service manager has kept usable descriptors of the last urnicd, go on with those.
+ * Returns 0 and sets *ret_fd_store, which may be -errno; or returns -errno.
  *
- * `kept`  NULL: there is nothing.
+ * `kept`  NULL: the manager has kept nothing.
  */
 static int listen_or_adopt(bool is_system, bool is_managed, const struct kept *kept,
 	struct place_listener *listener, int *ret_fd_store)

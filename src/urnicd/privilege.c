@@ -54,7 +54,7 @@ static bool is_namespace(int fd, const struct stat *wanted)
 }
 
 /*
- * Has the process CAP_NET_BIND_SERVICE in `user_namespace`, a descriptor that this closes? A
+ * Has the process CAP_NET_BIND_SERVICE in `user_namespace`? The function closes this descriptor. A
  * process's capabilities hold in its own user namespace and in those below that one. The creator of
  * a user namespace has all capabilities in the new namespace.
  */

@@ -3,9 +3,9 @@
 #define URNIC_URNICD_READY_H
 
 /*
- * What urnicd tells the service manager that started it, by sd_notify(3)'s protocol: datagrams to
- * the socket that NOTIFY_SOCKET names. Without that variable, or if the socket cannot be reached,
- * nothing happens.
+ * Messages of urnicd to the service manager that started it, by the protocol of sd_notify(3):
+ * datagrams to the socket that NOTIFY_SOCKET names. Without that variable, or if the socket cannot
+ * be reached, the functions do nothing.
  */
 
 #include <stdbool.h>

@@ -6,8 +6,8 @@
  * Requests. requests.c reads a client's message and sends the answer; the handlers are in
  * requests.c, requests_sockets.c and requests_claims.c.
  *
- * A handler gets the request and turns it into the answer. It returns 0, a negative errno with a
- * sentence in `why`, or REQUEST_LATER.
+ * A handler gets the request and turns it into the answer. The handler returns 0, a negative errno
+ * with a sentence in `why`, or REQUEST_LATER.
  */
 
 #include <stdbool.h>

@@ -153,7 +153,10 @@ int request_handle_resume(struct request *request)
 		!take_memory(request, has_fd_store))
 		return request_refuse(
 			request, -EINVAL, "the descriptors are not those that were announced");
-	/* Another user could send forged labels. */
+	/*
+	 * Use only an fd store of urnicd's own user: another user could have forged the labels in
+	 * it.
+	 */
 	if (has_fd_store && client->uid == geteuid())
 		fd_store_adopt(server, request->descriptors.fds[0]);
 	message = request_answer(request);
@@ -317,8 +320,8 @@ static void refuse_version(struct server *server, struct client *client, uint32_
 }
 
 /*
- * Refuse an unwanted client's request. The caller then closes the connection, whose descriptor is
- * needed.
+ * Refuse the request of an unwanted client. The caller then closes the connection, because urnicd
+ * needs the descriptor.
  */
 static void refuse_unwanted(struct request *request)
 {

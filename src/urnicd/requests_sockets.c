@@ -53,8 +53,9 @@ static int refuse_open(struct request *request, const struct agent_address *addr
 }
 
 /*
- * May urnicd open the sockets that the slot needs? Sockets in the fd store count against the limit
- * on open files of each program of the user that passes descriptors.
+ * May urnicd open the sockets that the slot needs? A program cannot pass a descriptor while more
+ * descriptors of its user are in messages than the program may open. Sockets in the fd store are in
+ * messages, so urnicd limits their number.
  */
 static bool has_room(
 	const struct server *server, const struct group *group, uint8_t slot, uid_t uid)

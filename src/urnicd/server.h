@@ -49,8 +49,9 @@ struct client {
 	bool had_low_port; /* the survivor had a port below 1024 */
 	bool is_over_quota; /* the user had reached its quota: the first request is refused */
 	uint32_t claims; /* the number of its claims */
-	uint64_t gsi_groups; /* a bit for each group at whose address it listens to QP1 */
-	bool is_unwanted; /* accepted in place of server.reserve; its first request is refused */
+	uint64_t gsi_groups; /* a bit for each group at whose address the client listens to QP1 */
+	/* Accepted on the descriptor of server.reserve; its first request is refused. */
+	bool is_unwanted;
 	bool is_waiting; /* `waiting` is answered later; until then urnicd reads no other request */
 	struct agent_message waiting;
 };
@@ -68,7 +69,7 @@ struct server {
 	uint64_t netns; /* number of our network namespace: agent/place.h */
 	uint64_t host; /* our host identity: agent/namespace_lookup.h */
 	int fd_store;
-	int ledger; /* also in the fd store; or -1 */
+	int ledger; /* the ledger, which is also in the fd store; or -1 */
 	uint32_t generation; /* generation of the ledger */
 	bool has_adopted; /* this urnicd has adopted sockets or leases */
 	bool has_survivors; /* survivors of an earlier urnicd may still connect */

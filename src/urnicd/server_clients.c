@@ -23,8 +23,8 @@ enum {
 };
 
 /*
- * Has the client ended or executed another program, so that its end of the connection is closed?
- * A client that urnicd disconnects may live on.
+ * Has the client ended or executed another program, so that its end of the connection is closed? If
+ * not, urnicd itself disconnects the client, whose connections may live on.
  */
 static bool has_ended(const struct client *client)
 {

@@ -194,8 +194,8 @@ static bool may_drop(const struct server *server, const struct group *group, enu
 }
 
 /*
- * Remove the sockets from the fd store before the close. If urnicd dies in between, no process
- * has them, and the kernel closes them.
+ * Remove the sockets from the fd store before closing them. If urnicd dies in between, no process
+ * has these sockets any more, and the kernel closes them.
  */
 uint32_t server_drop_groups(struct server *server, enum server_drop which)
 {

@@ -159,7 +159,7 @@ static int claim_check(const struct claim_table *table, const struct claim *want
 	return 0;
 }
 
-/* Choose ports in turn, so that a dropped port stays unused for a while. */
+/* Choose ports in turn, so that a port stays unused for a while after its claim was dropped. */
 static int choose_port(struct claim_table *table, struct claim *wanted)
 {
 	uint64_t space = wanted->service_id & ~(uint64_t)0xffff;

@@ -40,7 +40,7 @@ struct claim_table {
 	struct claim_recent {
 		uint64_t service_id;
 		uint64_t until_ms;
-	} recent[CLAIM_RECENT_COUNT]; /* claims of listeners that were dropped last */
+	} recent[CLAIM_RECENT_COUNT]; /* the last dropped claims of listeners */
 	uint32_t last_port; /* the ephemeral port chosen last */
 	/* Chains of places in `claims`. A number is a place plus one; 0 ends the chain. */
 	uint16_t port_first[CLAIM_PORTS];
@@ -81,9 +81,9 @@ const struct claim *claim_table_listener(
  * CM_LISTENER_EXPECTED_MS after a claim of the port or the end of a listener.
  *
  * A program may publish its port before it listens (qperf), or close its listener after each
- * connection and listen anew (ib_send_lat -R; with -c UD in another port space). A request that
- * arrives in between is left without an answer, so that its sender retries. The port space is
- * ignored.
+ * connection and listen anew (ib_send_lat -R; with -c UD in another port space). urnicd does not
+ * answer a request that arrives in between, so that its sender retries. The function ignores the
+ * port space.
  */
 bool claim_table_expects(const struct claim_table *table, uint64_t service_id, uint64_t now_ms);
 

@@ -134,7 +134,7 @@ static int sweep_next(
 	}
 	is_mark = message.is_whole && message.label.kind == FD_STORE_MARK &&
 		memcmp(&message.label, mark, sizeof(*mark)) == 0;
-	/* Append the message first and remove the head then, so that it is never missing. */
+	/* Append the message before its removal from the head, so that it is never missing. */
 	if (!is_mark && message.is_whole && is_label_legal(&message.label, message.fds.count) &&
 		keep(context, &message.label, message.fds.fds))
 		rc = fd_store_put(store, &message.label, message.fds.fds);

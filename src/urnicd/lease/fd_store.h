@@ -17,7 +17,7 @@
  * fd_store_create() requests. The kernel allows 253 descriptors in a message.
  *
  * Only a sweep removes messages. It moves each needed message from the queue's head to its end. An
- * urnicd that is killed during a sweep leaves one message twice, and all in another order.
+ * urnicd that is killed during a sweep leaves one message twice, and the messages in another order.
  *
  * Only one urnicd at a time may use a fd store, because the peek offset belongs to the socket, not
  * to a descriptor.

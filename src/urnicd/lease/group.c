@@ -132,8 +132,9 @@ static void program_emit(struct program *program, struct sock_filter instruction
 }
 
 /*
- * Emit the search for the slot in the accumulator, and the return of its member. The code halves
- * the `count` ordered slots until few are left, and compares with each. The default is member 0.
+ * Emit code that finds the slot, which is in the accumulator, and returns the slot's member. The
+ * code halves the `count` ordered slots until few are left, and compares with each. The default is
+ * member 0.
  */
 static void emit_choice(
 	struct program *program, const struct group *group, const uint8_t *slots, uint32_t count)
@@ -263,7 +264,8 @@ uint32_t group_sockets_missing(const struct group *group, const struct group_nee
 }
 
 /*
- * Assign the member to this slot alone. Both tables use 0 for "none", so entry 0 of each stays 0.
+ * Assign the member to this slot alone. Entry 0 of both tables stays 0, because 0 means "none" in
+ * them.
  */
 static void table_put(struct group *group, uint8_t slot, uint8_t member)
 {

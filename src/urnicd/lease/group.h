@@ -7,9 +7,9 @@
  * belong to slots.
  *
  * A classic BPF program selects the member by the top byte of the packet's destination QPN, which
- * is the slot. The kernel numbers members in the order in which they were bound. So urnicd opens
- * several at a time, and closes none before it closes all. Member 0 belongs to slot 0, urnicd's
- * own, and receives packets for slots without a member.
+ * is the slot. The kernel numbers members in the order in which they were bound, and a close
+ * changes numbers. So urnicd opens several members at a time, and closes none before it closes all.
+ * Member 0 belongs to slot 0, urnicd's own, and receives packets for slots without a member.
  *
  * A slot gets a member when its process opens the address. It keeps the member after the process
  * has returned the slot, until another slot needs one. So a group has about as many members as
@@ -60,8 +60,8 @@ struct group_need {
 uint32_t group_sockets_missing(const struct group *group, const struct group_need *need);
 
 /*
- * Assign a member to a slot, barred unless the slot had this member before. For slot 0, open the
- * first sockets of the group.
+ * Assign a member to a slot. The member is barred unless the slot had it before. For slot 0, open
+ * the first sockets of the group.
  *
  * `store`  The fd store, which gets new sockets as well.
  *

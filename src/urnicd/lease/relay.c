@@ -45,7 +45,8 @@ struct relay {
 	int epoll;
 	int stop;
 	pthread_mutex_t lock;
-	_Atomic unsigned waiters; /* callers that wait for the lock, to which the thread yields */
+	/* Number of callers that wait for the lock; the thread yields to them. */
+	_Atomic unsigned waiters;
 	uint32_t count;
 	struct channel channels[RELAY_CHANNELS_MAX];
 	_Atomic uint64_t datagrams, strays, lost; /* the relay's counters of agent_counters.def */
@@ -207,8 +208,8 @@ int relay_adopt(struct relay *relay, const struct agent_address *address, uint8_
 	int rc;
 
 	/*
-	 * Learn whether the other end is open. If so, the receiver drops this message, which has no
-	 * head.
+	 * Send an empty message to learn whether the other end is open. The receiver drops the
+	 * message, because it has no head.
 	 */
 	if (send(ours, NULL, 0, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno != EAGAIN)
 		return -EPIPE;

@@ -6,9 +6,9 @@
  * The leases of slots. The functions are pure.
  *
  * urnicd draws a slot at random, so that an attacker who has seen no packet cannot guess the queue
- * pair numbers of a process. It does not draw the slots returned last while others are free, as
- * packets to their former owners may still arrive. For a minute after its return, a slot is leased
- * to processes of its former user only. Slot 0 is urnicd's own and is never leased.
+ * pair numbers of a process. It does not draw the slots returned last while others are free,
+ * because packets to their former owners may still arrive. For a minute after its return, urnicd
+ * leases a slot to processes of its former user only. Slot 0 is urnicd's own and is never leased.
  */
 
 #include <stdbool.h>
