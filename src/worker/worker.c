@@ -20,10 +20,11 @@
 #include "worker/worker_streams.h"
 
 /*
- * When packets of equal length have FLUSH_BYTES together, they are flushed to the kernel in one
- * super-packet, so that the receiver starts early. Staged packets of another length before them
- * (the first packet of a WRITE is longer by its RETH) are flushed together with them, but do not
- * count, because a full super-packet costs less for each byte.
+ * When packets of equal length have FLUSH_BYTES together, the worker flushes them to the kernel in
+ * one super-packet, so that the receiver starts early. The same flush sends staged packets of
+ * another length that precede them; for example, the first packet of a WRITE is longer by its RETH.
+ * Those packets do not count towards FLUSH_BYTES, because a full super-packet costs less for each
+ * byte.
  */
 enum { FLUSH_BYTES = 60000, FLUSH_BYTES_ALL = 2 * FLUSH_BYTES };
 
@@ -284,7 +285,10 @@ static bool is_quiet(const struct worker *worker)
 		!worker_is_blocked(worker);
 }
 
-/* Send all but bytes of streams. Not inlined, because usually there is nothing but such bytes. */
+/*
+ * Send everything except the bytes of streams. Not inlined, because usually only streams have
+ * something to send.
+ */
 static __attribute__((noinline)) void send_all(struct worker *worker, bool with_acks)
 {
 	if (poll_policy_is_skipping(&worker->policy) &&

@@ -139,7 +139,8 @@ struct worker {
 	uint32_t packets; /* count of turns, of any thread, that received from a socket */
 	bool lacks_pwait2; /* the kernel has refused epoll_pwait2 */
 	bool has_logged_refusal; /* the port's refused system call is in the log */
-	bool has_socket_error; /* a socket has an error, and wakes the thread until it is read */
+	/* A socket has an error, which wakes the thread until the thread reads the error. */
+	bool has_socket_error;
 	uint64_t last_packet_ns;
 	_Atomic bool was_armed; /* a completion queue was armed since the thread last read this */
 	_Atomic bool is_keeping_quiet; /* the thread does not wait on the sockets for a tick */
@@ -153,7 +154,10 @@ struct worker {
 	int epoll_quiet;
 	int kick; /* eventfd */
 	bool is_watching_sockets;
-	/* The next poll removes the sockets from epoll_all: the thread seldom gets the lock. */
+	/*
+	 * The next poll removes the sockets from epoll_all, because the thread seldom gets the
+	 * lock.
+	 */
 	_Atomic bool shall_unwatch;
 	uint32_t address_count;
 	struct worker_address {
@@ -248,8 +252,8 @@ static inline bool worker_has_local_work(const struct worker *worker)
 void worker_deliver_signals(struct worker *worker);
 
 /*
- * Take and release the worker's lock. Before the release, pending signals are delivered, so that no
- * signal waits for the next holder, or still exists when its object is freed.
+ * Take and release the worker's lock. The release first delivers pending signals, so that no signal
+ * waits for the next holder of the lock, or outlives its object.
  */
 static inline void worker_lock(struct worker *worker)
 {

@@ -102,7 +102,7 @@ static bool has_pkey(
 
 /*
  * Check what only InfiniBand has: the packet's P_Key against the one that the queue pair uses, and
- * its source LID (IBTA 9.6.1). A queue pair that does not exist fails no check here.
+ * its source LID (IBTA 9.6.1). A packet for a queue pair that does not exist passes this check.
  */
 static bool is_acceptable(const struct worker *worker, const struct port_ib_packet *packet)
 {
@@ -146,7 +146,7 @@ static unsigned ib_looks(const struct worker *worker)
 	return 0; /* a look at shared memory is no system call */
 }
 
-/* lane->waits_for_room. A queue pair without a next packet waits for nothing. */
+/* The function lane->waits_for_room. A queue pair that has no next packet waits for nothing. */
 static bool ib_waits_for_room(const struct lane *lane, const struct qp *qp)
 {
 	const struct worker *worker = container_of(lane, const struct worker, lane);
@@ -181,7 +181,10 @@ static void ib_stage_run(struct worker *worker, uint32_t bytes, const struct pac
 	port_ib_send_run(worker->ib, bytes, run);
 }
 
-/* Packets of other routes may go on while the port is blocked, so there is no -EAGAIN. */
+/*
+ * While the port is blocked, packets of other routes may still leave, so the caller never gets
+ * -EAGAIN.
+ */
 static int ib_flush(struct worker *worker)
 {
 	port_ib_flush(worker->ib);

@@ -125,8 +125,8 @@ static void acks_delay(struct worker *worker, struct poll_thread *policy)
 
 /*
  * Does everything that is left to receive make a descriptor readable? The sockets of UDP ports are
- * readable while they have packets. The other ways to receive may have more than a turn takes, and
- * say so only once. The worker is locked.
+ * readable while they have packets. Other sources may have more input than a turn receives, and
+ * report it only once. The worker is locked.
  */
 static bool is_level(const struct worker *worker)
 {
@@ -185,8 +185,9 @@ static bool leave_to_waiters(struct worker *worker)
 }
 
 /*
- * Receive what has come. `is_woken`: a socket has woken the thread, so something has. It may be at
- * a socket that the port does not read on every call. The worker is locked.
+ * Receive what has arrived. `is_woken`: a socket has woken the thread. If a first read finds
+ * nothing, the packet may be at a socket that the port does not read on every call, so read all of
+ * them. The worker is locked.
  */
 static unsigned packets_receive(struct worker *worker, bool is_woken)
 {

@@ -104,7 +104,10 @@ bool worker_visit_begin(struct worker *worker, const void *channel, int set)
 	struct worker_wait *wait = &worker->wait;
 	bool is_begun;
 
-	/* If another channel's queue is armed now, its worker_note_arm() takes the sockets out. */
+	/*
+	 * This check needs no lock: if a queue of another channel is armed just now, its
+	 * worker_note_arm() takes the sockets out of the set.
+	 */
 	if (atomic_load(&wait->set) == set && atomic_load(&wait->channel) == channel)
 		return true;
 	worker_lock(worker);

@@ -10,7 +10,7 @@
  * the packet wakes the waiter, which drives the lane and finds its event.
  *
  * The first such wait assigns the lane to the channel. While the lane is assigned, its thread does
- * not watch the sockets, even between two waits, as the program usually comes back soon. While
+ * not watch the sockets, even between two waits, because the program usually comes back soon. While
  * waits are frequent, the thread wakes up once in a tick and looks for waiters. While waits are
  * rare, the thread sleeps without a limit, and a waiter that leaves sets a timer to wake it. When
  * the thread finds that there was no waiter for a tick, it takes the lane back. So for two ticks at
