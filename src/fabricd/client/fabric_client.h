@@ -248,8 +248,9 @@ int fabric_mads_send(int socket, struct attach_mad *mad, const uint8_t *bytes)
  * `bytes`  Room for `room` bytes.
  *
  * Returns 0; -EAGAIN: there is none; -ENOSPC: the MAD is longer than `room`, and stays in the
- * socket, with its length in ret_mad->mad_bytes; -EIO: the fabric's process has ended; or another
- * -errno. Only one thread at a time may receive from a socket.
+ * socket, with its length in ret_mad->mad_bytes, at most ATTACH_MAD_BYTES_MAX; -EPROTO: the message
+ * was no MAD, and is gone; -EIO: the fabric's process has ended; or another -errno. Only one thread
+ * at a time may receive from a socket.
  */
 int fabric_mads_receive(int socket, struct attach_mad *ret_mad, uint8_t *bytes, uint32_t room)
 	URNIC_EXPORT_AS(fabric_mads_receive);

@@ -59,13 +59,26 @@ static int mad_peek(int socket, struct attach_mad *ret_mad)
 
 	if (bytes < 0)
 		return errno == EINTR ? -EAGAIN : -errno;
-	return bytes == sizeof(*ret_mad) ? 0 : -EIO;
+	if (bytes == 0)
+		return -EIO;
+	return bytes == sizeof(*ret_mad) && ret_mad->mad_bytes <= ATTACH_MAD_BYTES_MAX ? 0
+										       : -EPROTO;
+}
+
+/* Take a message that is no MAD off the socket. */
+static void message_drop(int socket)
+{
+	uint8_t byte;
+
+	recv(socket, &byte, sizeof(byte), MSG_DONTWAIT);
 }
 
 int fabric_mads_receive(int socket, struct attach_mad *ret_mad, uint8_t *bytes, uint32_t room)
 {
 	int rc = mad_peek(socket, ret_mad);
 
+	if (rc == -EPROTO)
+		message_drop(socket);
 	if (rc)
 		return rc;
 	if (ret_mad->mad_bytes > room)
