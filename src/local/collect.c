@@ -194,7 +194,9 @@ static bool list_entry_take(struct rung *rung, struct request_channel *channel, 
 	bool is_borrowed = rung->table && borrower_has_channel(rung->table, channel);
 	struct local_qp *local = is_borrowed ? NULL : connection_of(lane, channel);
 
-	/* Reset before collecting, so that a record published after the collection rings again. */
+	/*
+	 * Reset first: an initiator that publishes a record after the collection then rings again.
+	 */
 	if ((!is_borrowed && !local) || !ready_reset(&channel->ready) ||
 		(is_borrowed && rung_has(rung, channel)))
 		return false;
@@ -205,7 +207,9 @@ static bool list_entry_take(struct rung *rung, struct request_channel *channel, 
 /* The largest number of channels on a valid list. */
 enum { LIST_COUNT_MAX = LANE_QP_COUNT_MAX + BORROWER_CHANNEL_COUNT };
 
-/* Take all channels off the list. Returns how many of their records and operations are done. */
+/*
+ * Take all channels off the list. Returns the number of collected records and executed operations.
+ */
 static uint32_t list_take(
 	struct rung *rung, struct lane *lane, struct local_lane *local_lane, uint64_t now_ns)
 {

@@ -90,8 +90,8 @@ bool datagram_route_is_idle(const struct datagram_route *route, const void *cont
 }
 
 /*
- * Have the control thread look up the target's process, which takes system calls. The control
- * thread executes one lookup at a time.
+ * Have the control thread look up the target's process, because the lookup needs system calls. The
+ * control thread executes one lookup at a time.
  */
 static void lookup_request(const struct ud_endpoint_qp *from, const struct datagram_route *known,
 	const struct datagram_target *target, uint64_t now_ns)
@@ -141,8 +141,8 @@ static bool has_address(const struct ud_endpoint *endpoint, const struct gid *ad
 }
 
 /*
- * Read the endpoint. Returns false if it is closed, or is not the target's. The mark is set, so the
- * endpoint does not change.
+ * Read the endpoint. Returns false if the endpoint is closed, or is not the target's. The mark is
+ * set, so the endpoint does not change.
  */
 static bool endpoint_read(struct datagram_route *route, struct ud_endpoint *endpoint)
 {

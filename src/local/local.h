@@ -65,7 +65,7 @@ struct local_lane {
 	bool has_borrowers; /* a borrower has rung the doorbell */
 	struct local_watch watch[LOCAL_WATCHED_MAX];
 	_Atomic uint32_t watch_count;
-	/* The place in `watch` whose channel is replaced next, unless that is busy */
+	/* The place in `watch` whose channel is replaced next, unless that channel is busy */
 	uint32_t next_watch;
 };
 

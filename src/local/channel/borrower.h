@@ -72,7 +72,7 @@ struct borrower_word {
 
 /* The channel with index i has the word and the ring with index i. */
 struct borrower_table {
-	/* number of channels that were ever taken; these are the first channels of the table */
+	/* Number of channels that were ever taken; these are the first channels of the table */
 	_Atomic uint32_t used_count;
 	uint32_t reserved[15];
 	struct request_channel channel[BORROWER_CHANNEL_COUNT];
@@ -144,8 +144,8 @@ void borrower_channel_release(struct request_channel *channel);
 void borrower_channel_enter(struct request_channel *channel, uint64_t mark);
 
 /*
- * Has the channel room for one more record, besides those of all requests that the borrower may
- * have taken?
+ * Does the channel have room for one more record, besides those of all requests that the borrower
+ * may have taken?
  */
 static inline bool borrower_channel_has_room(const struct request_channel *channel)
 {

@@ -332,7 +332,7 @@ bool channel_wait(const struct request_channel *channel, const struct local_owne
 	uint32_t *round, uint32_t rounds_max);
 
 /*
- * The next record to collect; NULL if it is not published yet. The record is of the present
+ * The next record to collect; NULL: that record is not published yet. The record is of the present
  * generation or, if the channel is closed, of the last open one. A borrower's channel is never
  * opened, so its records have generation UINT32_MAX. A hostile initiator may change the record
  * while the caller reads it. After it has read the record, the caller calls channel_collected().

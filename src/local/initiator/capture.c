@@ -183,8 +183,8 @@ static inline bool has_models(const struct local_qp *local, const struct send_wq
 }
 
 /*
- * Begin the models of a request, in place of those of another key. Returns whether its packets
- * become models.
+ * Begin the models of a request, in place of the models of another key. Returns whether the packets
+ * of the request become models.
  */
 static bool models_begin(struct local_qp *local, const struct send_wqe *wqe)
 {

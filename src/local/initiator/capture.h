@@ -22,7 +22,7 @@
 /* Capture a request that was executed and has not completed. The lane is being captured. */
 void local_capture(struct local_qp *local, const struct send_wqe *wqe);
 
-/* The same for the next `count` requests of the send queue, which were executed at once. */
+/* local_capture() for the next `count` requests of the send queue, which were executed at once. */
 void local_capture_batch(struct local_qp *local, uint32_t count);
 
 /* Capture one packet with the request's bytes from `offset` on. The lane is being captured. */

@@ -4,7 +4,7 @@
 
 /*
  * What the files of the initiator share. Each request is either executed or falls back to packets.
- * If it has moved some bytes before it falls back, the packets move the same bytes again.
+ * If a request has moved some bytes before it falls back, the packets move the same bytes again.
  *
  * Threads: the caller holds the lane's lock.
  */

@@ -51,7 +51,7 @@ struct local_qp {
 	const struct local_owner *owner;
 	/* The fields for the role of target. */
 	struct request_channel *channel;
-	struct channel_ring *ring; /* of `channel` */
+	struct channel_ring *ring; /* the ring of `channel` */
 	uint64_t channel_offset;
 	struct local_lane *lane;
 	struct local_watch *watch; /* NULL: the channel is not watched */
@@ -65,7 +65,7 @@ struct local_qp {
 	const struct channel_table *table;
 	/* The peer's channel for this queue pair; NULL: not attached yet */
 	struct request_channel *target;
-	struct channel_ring *target_ring; /* of `target` */
+	struct channel_ring *target_ring; /* the ring of `target` */
 	/*
 	 * The target's receive queue; NULL: initiators may not take from it. If the target is XRC,
 	 * the queue that the present request names.

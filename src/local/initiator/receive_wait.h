@@ -48,7 +48,9 @@ enum qp_local_result receive_wait_more(
 enum qp_local_result receive_wait_for(struct receive_wait *wait, const struct recv_queue *rq,
 	uint64_t now_ns, uint64_t *ret_at_ns);
 
-/* Was `now_ns` the first look after the wait began? Then the caller may wake the target. */
+/*
+ * Is this the first look after the wait began, at `now_ns`? If so, the caller may wake the target.
+ */
 static inline bool receive_wait_is_new(const struct receive_wait *wait, uint64_t now_ns)
 {
 	return wait->is_waiting && wait->since_ns == now_ns;
