@@ -119,8 +119,8 @@ size_t message_packet_write(struct qp *qp, const struct packet *packet, const st
 }
 
 /*
- * `headers` begins with the headers of a run's first packet, `bytes` long. Write the headers of the
- * run's other packets behind them.
+ * `headers` begins with the headers of a run's first packet, which are `bytes` bytes long. Write
+ * the headers of the run's other packets behind those.
  */
 static void headers_repeat(
 	const struct packet *packet, uint8_t *headers, size_t bytes, uint32_t packets)

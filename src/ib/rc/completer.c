@@ -4,7 +4,7 @@
 #include "ib/rc/rc.h"
 #include "wire/credit.h"
 
-/* una has advanced by `packets`. */
+/* `una` has advanced by `packets`. */
 static inline void placed_shift(struct rc_requester *requester, uint32_t packets)
 {
 	if (!selective_map_is_empty(&requester->placed))
@@ -277,8 +277,8 @@ static bool is_answered_by_atomic_ack(const struct send_wqe *wqe)
 
 /*
  * An earlier response is missing, and `packet` is a later response. If it is a READ response, place
- * it now. Returns whether it is placed. If it is not, because it is no READ response or has a
- * fault, the requester requests it again.
+ * it now. Returns whether it is placed. A response that is not placed, because it is no READ
+ * response or has a fault, is requested again.
  */
 static bool response_place_early(struct rc_qp *rc, const struct packet *packet)
 {

@@ -326,8 +326,8 @@ uint64_t rc_retry_ns(uint8_t timeout);
 void rc_recovery_begin(struct rc_qp *rc);
 
 /*
- * The packet at the cursor, which has `psn`, was sent: for the first time (`is_new`), or again. It
- * requests an acknowledgement, or not (`is_asking`).
+ * The packet at the cursor, which has `psn`, was sent. `is_new` says that it was sent for the first
+ * time. `is_asking` says that it requests an acknowledgement.
  */
 void rc_recovery_sent(
 	struct rc_qp *rc, struct psn psn, bool is_new, bool is_asking, uint64_t now_ns);
@@ -347,7 +347,7 @@ void rc_recovery_rnr(struct rc_qp *rc, uint8_t code, uint64_t now_ns);
 /* Send nothing until `until_ns`. No packet is outstanding. The pause does not count as a retry. */
 void rc_recovery_pause(struct rc_qp *rc, uint64_t until_ns, uint64_t now_ns);
 
-/* una has advanced by `packets`: update window, timers and retries. */
+/* `una` has advanced by `packets`: update the window, the timers and the retries. */
 void rc_recovery_advanced(struct rc_qp *rc, uint32_t packets, uint64_t now_ns);
 
 /*
@@ -531,8 +531,8 @@ static inline uint32_t rc_in_flight(const struct rc_requester *requester)
 }
 
 /*
- * Is no packet under way, no RNR wait running and no request failed? Then requests may be executed
- * without packets, and remain in order.
+ * Is no packet under way, no RNR wait running and no request failed? If so, requests may be
+ * executed without packets, and remain in order.
  */
 static inline bool rc_requester_is_at_rest(const struct rc_qp *rc)
 {

@@ -320,8 +320,8 @@ static void request_probe(struct rc_qp *rc, uint64_t now_ns)
 }
 
 /*
- * Has the lane noticed the timeout LANE_LATE_NS late, or more? Then the machine is overloaded, and
- * has sent its requests late, too. The lane has just processed the responses that arrived
+ * Has the lane noticed the timeout LANE_LATE_NS late, or more? If so, the machine is overloaded,
+ * and has sent its requests late, too. The lane has just processed the responses that arrived
  * meanwhile, but more may be under way. So this retry does not count. After RC_RETRIES_LATE_MAX
  * uncounted retries in a row the next one counts, so that a machine that is always late still
  * notices a dead peer.

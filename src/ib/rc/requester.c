@@ -456,7 +456,7 @@ static void packets_sent(
 		qp_count(&rc->qp, COUNTER_retransmitted_pkts, 1);
 	if (psn_equal(requester->cursor, end))
 		requester->wqe_index++;
-	/* In a run, only the first packet may request an acknowledgement. */
+	/* since_ack_request is below `packets` if the first packet requests an acknowledgement. */
 	rc_recovery_sent(rc, psn, is_new, requester->since_ack_request < packets, now_ns);
 	if (requester->selective.is_active) {
 		lane_count_selective(rc->qp.lane, LANE_SELECTIVE_RESENT);

@@ -426,7 +426,7 @@ static void early_receive(struct rc_qp *rc, const struct packet *packet)
 	responder->nak_cause = packet->bth.psn;
 }
 
-/* Execute the expected request, or refuse it. Returns whether it was accepted. */
+/* Execute the expected request, or refuse it. Returns whether the request was accepted. */
 static bool request_take(struct rc_qp *rc, const struct packet *packet, uint64_t now_ns)
 {
 	enum fault fault = FAULT_NONE;

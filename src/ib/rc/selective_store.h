@@ -45,7 +45,7 @@ struct selective_queue {
 /* A store for `packets` packets; NULL when there is no memory. */
 struct selective_store *selective_store_create(uint32_t packets);
 
-/* All queues are empty. NULL does nothing. */
+/* Destroy the store. All queues are empty. `store` may be NULL. */
 void selective_store_destroy(struct selective_store *store);
 
 /* The number of stored packets. */

@@ -51,11 +51,11 @@ enum { UC_PROVEN_KEYS = 16 };
 struct uc_qp {
 	struct qp qp;
 	struct psn next; /* PSN of the next packet to send */
-	/* Sent packets of the work request in progress, which is the oldest one. */
+	/* Number of sent packets of the work request in progress, which is the oldest one. */
 	uint32_t sent_packets;
 	/*
-	 * Requests that were sent in packets since the peer on this host had last processed all
-	 * packets.
+	 * Number of requests that were sent in packets since the peer on this host last had
+	 * processed all packets.
 	 */
 	uint32_t fallbacks;
 	/* When a request began to wait for the peer to process all packets; 0: no request waits. */
