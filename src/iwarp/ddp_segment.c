@@ -40,7 +40,10 @@ bool iwarp_segment_is_data(const struct ddp_segment *segment)
 
 /* --- checks --- */
 
-/* The Terminate codes for a refused memory access: of data, and of a READ or atomic. */
+/*
+ * The Terminate codes for a refused memory access: `tagged` when data is placed, `read` for a READ
+ * or atomic.
+ */
 static const struct {
 	enum rdmap_error tagged, read;
 } memory_errors[] = {
@@ -341,7 +344,7 @@ static bool atomic_result(
 	return ((original ^ request->compare) & request->compare_mask) == 0;
 }
 
-/* Execute an atomic, which is atomic also with respect to this machine's CPUs. */
+/* Execute an atomic operation. It is atomic for this machine's CPUs, too. */
 static uint64_t atomic_apply(const struct rdmap_atomic_request *request, void *target)
 {
 	_Atomic uint64_t *value = target;

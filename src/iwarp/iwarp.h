@@ -65,10 +65,10 @@ enum {
 
 /*
  * IWARP_STALL_NS is how long a message, with all messages behind it, waits for a receive request
- * before the stream ends. Posting a receive request does not wake the stream: its lane looks for
- * one every IWARP_STALL_LOOK_NS. RFC 5041 ends the stream at once. This stream waits, because a
- * receiver may read from TCP as late as it likes, and programs for InfiniBand sometimes post
- * receive requests a little late.
+ * before the stream ends. Posting a receive request does not wake the stream: its lane looks for a
+ * receive request every IWARP_STALL_LOOK_NS. RFC 5041 ends the stream at once. This stream waits,
+ * because a receiver may read from TCP as late as it likes, and programs for InfiniBand sometimes
+ * post receive requests a little late.
  */
 #define IWARP_STALL_NS      1000000000ull
 #define IWARP_STALL_LOOK_NS 100000ull
@@ -138,7 +138,7 @@ struct iwarp_pending {
 struct iwarp_piece {
 	enum {
 		IWARP_OWN, /* a copy in iwarp_transmit.bytes, from offset `at` on */
-		/* A copy as IWARP_OWN, of all bytes of a FPDU before its zero-copy payload */
+		/* Like IWARP_OWN, but a copy of all bytes of a FPDU before its zero-copy payload */
 		IWARP_OWN_HEADER,
 		IWARP_ZEROCOPY, /* zero-copy payload of a SEND or WRITE */
 		IWARP_ZEROCOPY_READ, /* zero-copy payload of a READ response */
@@ -271,9 +271,9 @@ static inline uint8_t *iwarp_offer_buffer(struct iwarp_qp *iwarp)
 void iwarp_received(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns);
 
 /*
- * Does a message wait for a receive request? Meanwhile iwarp_offer() offers nothing.
- * iwarp_resume() looks for a receive request again. The stream's deadline calls it, and the carrier
- * may do so earlier; a program that posts a receive request does not wake the stream.
+ * Does a message wait for a receive request? Meanwhile iwarp_offer() offers nothing. iwarp_resume()
+ * looks for a receive request again. The stream's deadline calls iwarp_resume(), and the carrier
+ * may call it earlier. A program that posts a receive request does not wake the stream.
  */
 static inline bool iwarp_is_stalled(const struct iwarp_qp *iwarp)
 {

@@ -160,8 +160,8 @@ uint8_t *iwarp_segment_target(
 	struct iwarp_qp *iwarp, const struct ddp_segment *segment, uint32_t offset, uint32_t bytes);
 
 /*
- * The segment is completely placed: execute its effect. `segment->payload` is the whole payload of
- * a segment without data.
+ * The segment is completely placed: execute its effect. If the segment carries no data for memory,
+ * segment->payload is its whole payload.
  */
 enum rdmap_error iwarp_segment_finish(
 	struct iwarp_qp *iwarp, const struct ddp_segment *segment, uint64_t now_ns);

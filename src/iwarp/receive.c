@@ -76,7 +76,7 @@ static bool is_collecting(const struct iwarp_qp *iwarp)
 	return iwarp->settings.has_crc || iwarp->settings.receives_markers;
 }
 
-/* May the segment's payload be placed before all of it has arrived? Only a long payload may. */
+/* May the payload be placed before the whole segment has arrived? Only a long payload may. */
 static bool may_begin_early(const struct iwarp_qp *iwarp, const struct ddp_segment *segment)
 {
 	return !is_collecting(iwarp) && iwarp_segment_is_data(segment) &&
