@@ -110,7 +110,7 @@ static bool random_draw(void *bytes, size_t count)
 
 /*
  * A random number that is drawn when the NIC starts. If a later draw fails, random_from_reserve()
- * makes random numbers from this one by counting. Any thread may use it.
+ * makes random numbers from this one by counting. Any thread may use this number.
  */
 static uint64_t random_reserve;
 
@@ -568,7 +568,7 @@ int nic_start(void)
 	choices_read();
 	NIC_PARTS_CALL(start);
 	nic_capture_start();
-	/* Reports an invalid URNIC_LOG, if it is one, before any other line of the log */
+	/* Reports an invalid value of URNIC_LOG, before any other line of the log */
 	log_is_on(LOG_ERROR);
 	nic.is_up = true;
 	return 0;

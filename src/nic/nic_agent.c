@@ -104,7 +104,7 @@ int nic_turn_begin(void)
 	}
 	/*
 	 * urnicd does not answer the thread that has the turn. That thread logs the reason; log the
-	 * same for this caller.
+	 * same reason for this caller.
 	 */
 	nic_agent_log(agent_client_fail_silent(&nic.agent));
 	pthread_mutex_unlock(&nic_agent_lock);

@@ -35,7 +35,7 @@ static int event_socket = -1;
 static struct lane_wire {
 	struct fabric_frames *frames; /* NULL: the lane does not exist */
 	struct port_ib_wire wire;
-} wires[NIC_LANES_MAX + 1]; /* the last one is that of QP1 */
+} wires[NIC_LANES_MAX + 1]; /* the last entry is that of QP1 */
 
 bool nic_fabric_is_wanted(void)
 {

@@ -26,7 +26,7 @@ struct gid;
 struct port_ib;
 struct worker;
 
-/* Does URNIC_FABRIC name a node? Then the process has no other device. */
+/* Does URNIC_FABRIC name a node? If so, the process has no other device. */
 bool nic_fabric_is_wanted(void) URNIC_EXPORT_AS(nic_fabric_is_wanted);
 
 /*

@@ -35,8 +35,8 @@ struct nic_fabric_query {
 
 /*
  * The next two functions return 0; -ENETUNREACH when the port has no subnet manager; or another
- * -errno. If it is 0, on_answer() is called once, unless nic_fabric_query_forget() is called
- * before.
+ * -errno. After a return of 0, on_answer() is called once, unless nic_fabric_query_forget() is
+ * called before.
  */
 
 /*

@@ -63,7 +63,7 @@ struct nic {
 	uint32_t last_wq_number;
 	bool wq_by_number[NIC_WQ_NUMBERS];
 	struct list ahs;
-	/* does the lane have UD queue pairs? Then it needs a path for each address handle */
+	/* Does the lane have UD queue pairs? If so, it needs a path for each address handle */
 	bool has_datagrams[NIC_LANES_MAX];
 	uint32_t last_xrcd; /* number of the newest domain */
 	/* The lane of the newest XRC_SEND queue pair; NULL: there was none */
@@ -230,7 +230,7 @@ struct worker *nic_worker_next(uint32_t *index);
 
 /*
  * The worker whose lane has slot `slot`, which may be any number. NULL: no lane of this process has
- * it.
+ * that slot.
  */
 struct worker *nic_worker_of_slot(uint32_t slot);
 

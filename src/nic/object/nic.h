@@ -272,9 +272,9 @@ int nic_srq_post(struct nic_srq *srq, const struct recv_wr *wrs, uint32_t count,
 	uint32_t *ret_posted) URNIC_EXPORT_AS(nic_srq_post);
 
 /*
- * Execute an operation on the matching list of a tag-matching queue; it is done when the call
- * returns. Returns 0, -EINVAL or -ENOMEM as tags_execute() does; -EINVAL also for a queue that does
- * not match tags. Any thread may call.
+ * Execute an operation on the matching list of a tag-matching queue; the operation is done when the
+ * call returns. Returns 0, -EINVAL or -ENOMEM as tags_execute() does; -EINVAL also for a queue that
+ * does not match tags. Any thread may call.
  */
 int nic_srq_post_tag(struct nic_srq *srq, struct tag_wr *wr) URNIC_EXPORT_AS(nic_srq_post_tag);
 
@@ -489,7 +489,7 @@ bool nic_multicast_is_attached(const struct nic_qp *qp) URNIC_EXPORT_AS(nic_mult
 
 /*
  * Create an address handle. The NIC opens its path to `route` on every lane that has UD queue
- * pairs, or will have some later. `route->id` is ignored. So a post never has to open a path.
+ * pairs, or will have some later. So a post never has to open a path. `route->id` is ignored.
  * Multicast addresses are allowed. `::ffff:a.b.c.d` and `ff0e::ffff:a.b.c.d` name the same group.
  *
  * Returns 0; -EINVAL when the two addresses of `route` are not of one family; -ENOMEM; -EADDRINUSE

@@ -3,12 +3,13 @@
  * Completion channels: how threads that wait for events, or that poll the descriptor (visits),
  * collect completions (event/event_queue.h).
  *
- * The channel's descriptor is an epoll set. It can contain the lane's sockets, and an eventfd that
- * peers on this host write. These make the descriptor readable although there may be no event. The
- * example in the manual page of ibv_get_cq_event() takes that for an error. So they are added only
- * for a program that tolerates it: its ibv_get_cq_event() has failed with EAGAIN, and the program
- * has armed a queue afterwards. They are not added to a blocking descriptor. For a program that
- * first calls poll(2) expects that ibv_get_cq_event() does not block.
+ * The channel's descriptor is an epoll set. It can contain the lane's sockets, and an eventfd to
+ * which peers on this host write. The sockets and the eventfd make the descriptor readable although
+ * there may be no event. The example in the manual page of ibv_get_cq_event() takes that for an
+ * error. So the sockets and the eventfd are added only for a program that tolerates it: its
+ * ibv_get_cq_event() has failed with EAGAIN, and the program has armed a queue afterwards. They are
+ * not added to a blocking descriptor, because a program that first calls poll(2) expects that
+ * ibv_get_cq_event() does not block.
  */
 #include <assert.h>
 #include <errno.h>

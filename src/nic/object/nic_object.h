@@ -296,7 +296,7 @@ void nic_frames_begin(struct nic_qp *qp, const struct nic_qp_init *init);
 void nic_frames_end(struct nic_qp *qp);
 void nic_frames_close(struct nic_qp *qp);
 
-/* Allocate qp->stream of an iWARP queue pair, which the caller frees. Returns 0 or -ENOMEM. */
+/* Allocate qp->stream of an iWARP queue pair. The caller frees it. Returns 0 or -ENOMEM. */
 int nic_stream_make(struct nic_qp *qp);
 
 /* Handle SIGNAL_QP_DISCONNECTED: the queue pair's stream has ended. The worker is locked. */

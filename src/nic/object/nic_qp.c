@@ -178,7 +178,7 @@ void nic_qp_destroy(struct nic_qp *qp)
 	if (list_is_empty(&qp->borrowers)) {
 		nic_qp_end(qp);
 	} else {
-		/* Borrowers still use it. */
+		/* Borrowers still use the queue pair. */
 		worker_lock(qp->worker);
 		qp->on_event = ignore_events;
 		qp->is_released = true;

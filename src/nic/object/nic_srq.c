@@ -186,8 +186,8 @@ void nic_srq_destroy(struct nic_srq *srq)
 		nic_srq_forget_on_lanes(&srq->srq);
 		srq_unpublish(&srq->srq);
 		/*
-		 * If a suspended borrower or initiator may still use this memory, it is never
-		 * freed.
+		 * If a suspended borrower or initiator may still use the queue's memory, that
+		 * memory is never freed.
 		 */
 		if (!srq->srq.is_in_use && (!srq->srq.is_shared || parts_borrowers_leave()))
 			srq_done(&srq->srq, &nic.arena);
