@@ -22,9 +22,9 @@
  *
  * A request uses its memory from the post until the program polls the completion. Before the poll,
  * the program cannot know that the adapter has finished. The checker reports only what the
- * specification forbids. Where it cannot tell, it is silent.
+ * specification forbids. If the checker cannot tell, it reports nothing.
  *
- * `check_lock` guards tables and reports. A queue's lock comes before it.
+ * `check_lock` guards tables and reports. A thread locks a queue before it locks `check_lock`.
  */
 #ifndef URNIC_CHECK_CHECK_H
 #define URNIC_CHECK_CHECK_H
@@ -41,7 +41,10 @@ enum { CHECK_EXIT_STATUS = 66 };
 
 extern pthread_mutex_t check_lock;
 
-/* The settings, read once when the library is loaded. `check_is_full`: URNIC_CHECK=full. */
+/*
+ * The settings, which are read once when the library is loaded. URNIC_CHECK=full sets
+ * `check_is_full`.
+ */
 extern bool check_is_full;
 
 /*

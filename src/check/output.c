@@ -50,8 +50,8 @@ static void text_write(void)
 }
 
 /*
- * Lock the file against other processes, or unlock it. Against other threads, the caller has
- * report.c's lock.
+ * Lock the file against other processes, or unlock it. The caller holds report.c's lock, which
+ * excludes other threads.
  */
 static void file_lock(short type)
 {

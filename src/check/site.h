@@ -35,7 +35,7 @@ uint32_t site_of_fault(uintptr_t pc);
 bool site_address_is_library(uintptr_t address);
 
 /*
- * Is a function of an RDMA library on the stack? Then that library may be the cause, not the
+ * Is a function of an RDMA library on the stack? If so, that library may be the cause, not the
  * program.
  */
 bool site_has_library(uint32_t site);

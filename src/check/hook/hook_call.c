@@ -241,8 +241,8 @@ CHECK_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 }
 
 /*
- * Can no event of the channel arrive, because none of its queues is armed? Then a wait does not end
- * before the program arms a queue.
+ * Can no event of the channel arrive, because none of its queues is armed? If so, a wait does not
+ * end before the program arms a queue.
  */
 static bool channel_is_unarmed(const struct ibv_comp_channel *channel)
 {

@@ -10,7 +10,7 @@
 #include "check/report.h"
 #include "check/site.h"
 
-/* Is the object unknown to the checker, or destroyed? Then the call fails. */
+/* Is the object unknown to the checker, or destroyed? If so, the call fails. */
 static bool use_is_wrong(
 	const void *object, enum object_kind kind, const char *call, const void *address)
 {

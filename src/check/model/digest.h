@@ -3,8 +3,8 @@
  * Digests of the memory that a request reads.
  *
  * The digest of a full check includes each byte. That of a cheap check includes at most
- * DIGEST_SAMPLE_BYTES of an entry: all bytes of a short entry, else some at its start, at its end
- * and at two places between.
+ * DIGEST_SAMPLE_BYTES of an entry: all bytes of a short entry, else some bytes at its start, at its
+ * end and at two places between.
  */
 #ifndef URNIC_CHECK_MODEL_DIGEST_H
 #define URNIC_CHECK_MODEL_DIGEST_H

@@ -23,7 +23,7 @@ static inline bool owned_lock_is_mine(const struct owned_lock *lock)
 	return atomic_load_explicit(&lock->owner, memory_order_relaxed) == (uintptr_t)&check_depth;
 }
 
-/* Lock the lock, unless another thread has it. */
+/* Lock `lock`, unless another thread has locked it. */
 static inline bool owned_lock_try(struct owned_lock *lock)
 {
 	uintptr_t own = (uintptr_t)&check_depth; /* this address is different in each thread */

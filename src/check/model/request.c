@@ -281,7 +281,9 @@ static bool target_was_there(uintptr_t start, uint64_t bytes, uint64_t before)
 	bool is_found;
 
 	owned_lock_take(&targets_lock);
-	/* The ring does not have all of these targets any more, so assume it */
+	/*
+	 * The ring does not have all of these targets any more, so assume that one of them matches
+	 */
 	is_found = target_count - before > TARGET_COUNT;
 	for (uint64_t i = before; i < target_count && !is_found; i++) {
 		const struct target *target = &targets[i % TARGET_COUNT];

@@ -36,7 +36,7 @@ struct buffer {
 	struct region *region;
 	uint32_t lkey;
 	uint32_t bytes;
-	bool is_protected; /* protect.h has protected it */
+	bool is_protected; /* protect_begin() was called for the memory */
 };
 
 struct request {
@@ -93,7 +93,7 @@ struct cq_record {
 	struct ibv_cq *cq;
 	struct context_record *context;
 	struct object *known;
-	atomic_bool is_polled; /* the program has polled it */
+	atomic_bool is_polled; /* the program has polled this queue */
 	_Atomic(struct queue_record *) last_queue; /* the queue of the last completion; a hint */
 	atomic_bool is_armed; /* the program has requested an event, which has not come yet */
 	/* For an extended completion queue: the library's functions */

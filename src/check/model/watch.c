@@ -31,7 +31,11 @@ enum {
 	/* Processor time of other threads without any access, after which no thread polls */
 	IDLE_WORK_MS = 2,
 	OTHER_WORK_MS =
-		10, /* the same after the first access: the polling thread has left its loop */
+		/*
+		 * Processor time of other threads since the last access, after which the polling
+		 * thread has left its loop
+		 */
+	10,
 	WAIT_MS = 250, /* the longest wait, for the case that the other threads get no processor */
 	POST_WAIT_MS = 50, /* the longest wait for the end of posts by other threads */
 	SLEEP_SAMPLES = 20,
