@@ -34,7 +34,7 @@ enum {
 		IPV6_BYTES + ROCE_UDP_BYTES + CAPTURED_BYTES_MAX + ROCE_ICRC_BYTES,
 };
 
-/* The packet's bytes follow this struct in memory. */
+/* A captured packet. Its bytes follow this struct in memory. */
 struct captured {
 	/*
 	 * CAPTURED_MODEL and a number: from here on, the packet is the model with that number. 0:

@@ -29,7 +29,7 @@
 enum packet_fault {
 	PACKET_OK,
 	PACKET_FAULT_TOO_SHORT, /* the packet ends before its headers do */
-	PACKET_FAULT_UNALIGNED, /* its length is not a multiple of four bytes */
+	PACKET_FAULT_UNALIGNED, /* the length of the packet is not a multiple of four bytes */
 	PACKET_FAULT_VERSION, /* the transport header version is not 0 */
 	PACKET_FAULT_OPCODE, /* the opcode is unknown */
 	PACKET_FAULT_PAD, /* the pad count is larger than the number of bytes behind the headers */

@@ -3,9 +3,9 @@
 #define URNIC_WIRE_TAG_HEADER_H
 
 /*
- * The headers of tag matching. The payload of a SEND begins with them. Their layout is that of
- * <infiniband/tm_types.h>. A rendezvous request has both headers. So has the message that says that
- * the rendezvous is finished.
+ * The headers of tag matching. The payload of a SEND begins with these headers. Their layout is
+ * that of <infiniband/tm_types.h>. A rendezvous request has both headers. So has the message that
+ * says that the rendezvous is finished.
  */
 
 #include <stdint.h>

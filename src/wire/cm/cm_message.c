@@ -152,7 +152,7 @@ const char *cm_reject_sentence(uint16_t reason)
 
 enum {
 	IP_CM_MAJOR_VERSION =
-		0, /* upper four bits of the first byte; the minor version is ignored */
+		0, /* the upper four bits of the first byte; the minor version is ignored */
 	IP_VERSION_4 = 4,
 	IP_VERSION_6 = 6,
 	IPV4_BYTES = 4,

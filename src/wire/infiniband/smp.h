@@ -25,7 +25,7 @@
 #include "wire/infiniband/mad.h"
 
 enum {
-	SMP_M_KEY = 24, /* offsets */
+	SMP_M_KEY = 24, /* offsets in the SMP */
 	SMP_DR_SLID = 32,
 	SMP_DR_DLID = 34,
 	SMP_DATA = 64,
