@@ -307,7 +307,7 @@ struct ibv_context *ibv_import_device(int cmd_fd)
 	return &context->verbs.context;
 }
 
-/* Take the context out of the list. NULL if it is not open. */
+/* Take the context out of the list. NULL: the context is not open. */
 static struct context *context_take(const struct ibv_context *verbs)
 {
 	struct context *taken = NULL;
@@ -332,7 +332,7 @@ int ibv_close_device(struct ibv_context *context)
 	if (!device_is_ib(front->device))
 		netdev_watch_stop(front->watch);
 	objects_release(front);
-	/* Objects of importing contexts are built on objects of this context, so keep it. */
+	/* Keep this context, because objects of importing contexts are built on its objects. */
 	if (object_context_is_used(front))
 		return 0;
 	close(context->cmd_fd);

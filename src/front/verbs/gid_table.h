@@ -31,7 +31,7 @@ struct gid_table {
 	struct gid gid[GID_TABLE_LENGTH];
 };
 
-/* Update the table from the existing addresses. Returns whether it changed. */
+/* Update the table from the existing addresses. Returns whether the table has changed. */
 bool gid_table_update(struct gid_table *table, const struct gid *gids, size_t count);
 
 /* The entry at `index`, which may be any number. NULL: there is none. */

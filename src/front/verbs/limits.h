@@ -28,7 +28,7 @@ extern struct ibv_device_attr device_limits;
  */
 extern uint32_t queue_depth_max;
 
-/* Apply URNIC_LIMITS, once. Mistakes in it are logged and have no effect. */
+/* Apply URNIC_LIMITS, once. Mistakes in the variable's value are logged and have no effect. */
 void limits_configure(void);
 
 /*

@@ -156,7 +156,7 @@ void mr_free(void *memory)
 	free(mr);
 }
 
-/* Finish a registration: return the region for the program, or after an error, free it. */
+/* Finish a registration: return the region for the program. After an error, free the region. */
 static struct ibv_mr *mr_finish(struct mr *mr, int error, uint32_t key)
 {
 	if (!error)

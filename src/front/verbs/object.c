@@ -72,7 +72,7 @@ static bool is_at_limit(const struct context *context, enum object_kind kind)
 	return max && *count_of(context, kind) >= (uint32_t)*max;
 }
 
-/* Double the table. Returns false if it has its largest size, or there is no memory. */
+/* Double the table. Returns false if the table has its largest size, or there is no memory. */
 static bool table_grow(void)
 {
 	uint32_t count = slot_count ? slot_count * 2 : SLOT_COUNT_FIRST;

@@ -39,7 +39,7 @@ struct object {
 	/* The place of the handle in the public structure; NULL: the structure has no handle */
 	uint32_t *public_handle;
 	struct object *parent; /* the parent domain that it was created through, or NULL */
-	bool is_by_program; /* the parent domain's allocator allocated its memory */
+	bool is_by_program; /* the parent domain's allocator allocated this object's memory */
 };
 
 #define OBJECT_KIND(name, release, free, limit, is_shared, call) \

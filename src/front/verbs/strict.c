@@ -190,7 +190,7 @@ static bool is_atomic(enum ibv_wr_opcode opcode)
 	return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
-/* Would the adapters refuse the request? Then the reason is noted. */
+/* Would the adapters refuse the request? If so, the function notes the reason. */
 static int wr_refuse(const struct ibv_send_wr *wr)
 {
 	uint64_t bytes = 0;

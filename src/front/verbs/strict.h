@@ -50,8 +50,8 @@ int strict_refuse_lack(enum strict_feature feature);
 int strict_refuse_as(enum strict_feature feature, enum reason reason);
 
 /*
- * Does the device lack the feature, which `call` needs? Then the call's refusal is reported, and
- * errno is EOPNOTSUPP.
+ * `call` needs the feature: does the device lack it? If so, the function reports the call's
+ * refusal, and sets errno to EOPNOTSUPP.
  */
 bool strict_lacks(const char *call, enum strict_feature feature);
 

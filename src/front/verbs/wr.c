@@ -312,7 +312,7 @@ static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint3
 	list_is_set(wqe, 1, length);
 }
 
-/* Does the NIC write to the request's buffers? Then data cannot be inline. */
+/* Does the NIC write to the request's buffers? If so, the data cannot be inline. */
 static bool is_filled(const struct send_wqe *wqe)
 {
 	return wqe->opcode == WR_RDMA_READ || wqe->opcode == WR_ATOMIC_CMP_AND_SWP ||

@@ -256,8 +256,8 @@ static void *question_answer(void *argument)
 }
 
 /*
- * Begin a question, unless the identifier has one already. Returns whether the question has begun;
- * the identifier then has one more reference.
+ * Begin a question, unless another question of the identifier is pending. Returns whether the
+ * question has begun. If it has, the identifier has one more reference.
  */
 static bool question_begin(struct id *id)
 {

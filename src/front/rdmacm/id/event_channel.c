@@ -233,8 +233,8 @@ static bool take_request(struct held *held, struct id *id)
 
 /*
  * The peer has accepted. Over iWARP, the peer's reply is the last message. Over RoCE, if the
- * identifier has a queue pair, move it to RTS and send the RTU; if it has none, the program later
- * calls rdma_establish().
+ * identifier has a queue pair, move the queue pair to RTS and send the RTU. If the identifier has
+ * no queue pair, the program later calls rdma_establish().
  */
 static void take_response(struct held *held, struct id *id)
 {

@@ -246,9 +246,10 @@ void id_take_event(const struct cm_event *event);
 void id_post(struct id *id, enum rdma_cm_event_type type, int status);
 
 /*
- * id_post_event() posts an event that need not be in id->events. id_post_locked() does the same for
- * a caller that has locked id_lock. id_forget_event() removes an event from the queue, if it is
- * there. id_move_event() moves a waiting event to another channel's queue; id_lock is locked.
+ * id_post_event() posts an event that need not be in id->events. id_post_locked() is
+ * id_post_event() for a caller that has locked id_lock. id_forget_event() removes an event from the
+ * queue, if the event is there. id_move_event() moves a waiting event to another channel's queue;
+ * id_lock is locked.
  */
 void id_post_event(struct id *id, struct id_event *event, int status);
 void id_post_locked(struct id *id, struct id_event *event, int status);

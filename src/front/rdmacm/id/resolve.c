@@ -73,7 +73,8 @@ static int route_choose(struct id *id, const struct sockaddr *remote, int timeou
 }
 
 /*
- * Bind to `source`; if it is NULL or has no family, to the zero address of the family of `remote`.
+ * Bind to `source`. If `source` is NULL or has no family, bind to the zero address of the family of
+ * `remote`.
  */
 static int bind_source(struct id *id, const struct sockaddr *source, const struct sockaddr *remote)
 {

@@ -170,7 +170,10 @@ static inline size_t datagram_udp_header_encode(uint8_t to[DATAGRAM_UDP_HEADER_B
 	return to[6];
 }
 
-/* Decode a header; any bytes are legal input. Returns its length, or 0 if it is not valid. */
+/*
+ * Decode the header of a UDP message; any bytes are legal input. Returns the header's length, or 0
+ * if the header is not valid.
+ */
 static inline size_t datagram_udp_header_decode(
 	struct datagram_udp_header *header, const uint8_t *from, size_t bytes)
 {

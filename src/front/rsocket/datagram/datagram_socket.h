@@ -12,8 +12,8 @@
 extern const struct rs_kind rs_datagram_kind;
 
 /*
- * Open the UDP socket of a datagram socket, rs->fd. Returns 0 or an errno. rs_free() closes it,
- * also after an error.
+ * Open the UDP socket of a datagram socket, rs->fd. Returns 0 or an errno. rs_free() closes the UDP
+ * socket, also after an error.
  */
 int rs_datagram_open(struct rs *rs, int protocol);
 /* Wait until all datagrams are sent. */

@@ -27,7 +27,7 @@ int rs_endpoint_create(struct rs *rs);
 void rs_endpoint_destroy(struct rs *rs);
 /*
  * rs_conn_data_make() encodes the private data for the peer. rs_conn_data_take() decodes the peer's
- * private data. It returns 0, or EPROTO if they are not valid.
+ * private data, and returns 0, or EPROTO if the data is not valid.
  */
 void rs_conn_data_make(const struct rs *rs, struct rs_conn_data *to);
 int rs_conn_data_take(struct rs *rs, const void *private_data, size_t bytes);
