@@ -301,7 +301,7 @@ static uint32_t rung_collect(struct rung *rung, struct lane *lane, uint64_t now_
 		}
 		if (!record.serial || ud_endpoint_is_in_order(lane, &record)) {
 			/*
-			 * This precedes record_collect(), which may fail a queue pair, and thereby
+			 * Call this before record_collect(), which may fail a queue pair, and so
 			 * call local_collect() again.
 			 */
 			channel_collected(channel);

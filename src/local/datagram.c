@@ -379,7 +379,7 @@ static enum mr_fault receive_fill(struct datagram_route *route, const struct rec
 	return is_mapped ? MR_OK : theirs_put(route, receive, to, bytes);
 }
 
-enum { FASTER_MAX = 1000 }; /* attempts to take a request before another sender does */
+enum { FASTER_MAX = 1000 }; /* number of attempts while other senders take each request first */
 
 /*
  * Take a receive request into which the datagram fits. Returns QP_LOCAL_LATER when no request is

@@ -15,7 +15,7 @@
  *   `record.sequence`  The number of the record in this place. The initiator publishes the next
  *                      record by a compare-and-swap of this word. The owner closes the channel by
  *                      another compare-and-swap of the same word, so either the publication or the
- *                      closing succeeds. It is 0 in a place that was never used.
+ *                      closing succeeds. The word is 0 in a place that was never used.
  *   `has_published`    An initiator sets this word before it publishes its first record. Until then
  *                      the owner does not read the ring.
  *   `in_use`           The initiator's in-use mark. It says which key the initiator uses, or that
@@ -211,7 +211,7 @@ struct request_channel {
 	 */
 	struct channel_reservation reservation;
 	uint32_t rq_psn; /* distinguishes this connection from earlier ones between the two QPNs */
-	/* The initiator sets it before its first record of a generation. It stays set. */
+	/* The initiator sets this word before its first record of a generation. It stays set. */
 	_Atomic uint32_t has_published;
 };
 
@@ -315,7 +315,7 @@ void channel_close(struct request_channel *channel, struct channel_ring *ring);
 
 /*
  * Wait until the initiator uses no memory of `key`. Lookups no longer find that key. If the
- * initiator still uses the memory at `until_ns`, it is suspended. Then the call revokes its mark,
+ * initiator still uses the memory at `until_ns`, the call takes it for suspended, revokes its mark,
  * and returns false. When the initiator continues, it may still move the bytes of one step, at most
  * LOCAL_STEP_BYTES. Then it notices the revocation, and its request falls back to packets. A mark
  * that changes during each of many attempts to revoke it counts as revoked.
