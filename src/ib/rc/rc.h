@@ -242,7 +242,7 @@ struct rc_qp {
 	uint32_t turn_packets;
 	/*
 	 * This queue pair's packets say that it knows selective NAKs. The first packet of the peer
-	 * that does not say the same clears the flag.
+	 * that does not say that the peer knows them clears the flag.
 	 */
 	bool is_selective;
 };
@@ -294,9 +294,9 @@ bool rc_requester_execute_local(struct rc_qp *rc, uint64_t now_ns);
 size_t rc_requester_next(struct rc_qp *rc, struct packet_run *run, uint64_t now_ns);
 
 /*
- * Put the queue pair on lane->tx_data if the requester can send now. If it cannot, the queue pair
- * must not be on that list: it would send its pending acknowledgement, which should wait longer
- * (worker/worker.h).
+ * Put the queue pair on lane->tx_data if the requester can send now. If the requester cannot send,
+ * keep the queue pair off that list. On the list it would send its pending acknowledgement, which
+ * should wait longer (worker/worker.h).
  */
 void rc_requester_schedule(struct rc_qp *rc);
 

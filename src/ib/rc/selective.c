@@ -203,8 +203,8 @@ void rc_selective_request(struct rc_qp *rc, struct psn end, struct psn newest, u
 
 /*
  * The packet to send for a probe of `psn`: *ret_psn is its PSN, and the result is the number of
- * PSNs that it takes. In a READ, it is a request for the missing responses of the chunk that has
- * `psn`.
+ * PSNs that it takes. In a READ, the packet is a request for the missing responses of the chunk
+ * that has `psn`.
  */
 static uint32_t probe_packets(const struct rc_qp *rc, struct psn psn, struct psn *ret_psn)
 {

@@ -29,7 +29,7 @@
 
 /* All zero: no round. The fields from `base` on count only while is_open or is_active is set. */
 struct selective_pass {
-	bool is_open; /* a round */
+	bool is_open; /* a round has begun, and has not ended */
 	bool is_active; /* the requester's cursor is at a hole before `end` */
 	struct psn base; /* bit i of the map: the peer has the packet `base` + i */
 	struct selective_map map;
