@@ -134,8 +134,9 @@ void nic_channel_destroy(struct nic_channel *channel) URNIC_EXPORT_AS(nic_channe
 /* --- completion queues -------------------------------------------------------------------- */
 
 /*
- * Receives the events of a completion queue, as bits of enum signal_event. The NIC calls it in any
- * thread, with a lane locked. It may wake threads, but may not call the NIC.
+ * A function that receives the events of a completion queue, as bits of enum signal_event. The NIC
+ * calls the function in any thread, with a lane locked. The function may wake threads, but may not
+ * call the NIC.
  */
 typedef void nic_cq_event_fn(void *user, uint32_t events);
 

@@ -51,7 +51,9 @@ int nic_counter_attach(
 	return error;
 }
 
-/* Drive the lane. As a poll does, this shows the lane's thread that the program drives the lane. */
+/*
+ * Drive the lane. Like a poll, this call shows the lane's thread that the program drives the lane.
+ */
 static void lane_drain(struct worker *worker)
 {
 	worker_lock(worker);

@@ -98,8 +98,8 @@ static void extent_give_up(const struct mr_region *region, bool is_alone)
 }
 
 /*
- * Does the region's memory have to be moved? If so, the caller parks urnic's threads, which makes
- * the move safest.
+ * Does the region's memory have to be moved? If so, the caller parks urnic's threads, because the
+ * move is safest while they are parked.
  */
 static bool is_cover_wanted(const struct mr_region *region)
 {
