@@ -140,7 +140,7 @@ uint32_t site_of_fault(uintptr_t pc)
 	struct site made;
 
 	stack_unwind((const void *)pc, &made);
-	/* address_called() subtracts 1, because the other addresses are behind a call */
+	/* `pc` is the instruction itself, so add the 1 that address_called() will subtract */
 	made.addresses[0]++;
 	return site_of_made(&made);
 }
