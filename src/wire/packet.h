@@ -10,8 +10,8 @@
  * headers. The ICRC (wire/icrc.h) and everything below the BTH are not part of the struct.
  *
  * A struct packet owns nothing. The payload points into the decoded bytes and is valid as long as
- * they are. Only the extended headers in info->headers have values; the other headers are not
- * initialised. `map` has a value only if packet_has_map() returns true.
+ * those bytes are. Only the extended headers in info->headers have values; the other headers are
+ * not initialised. `map` has a value only if packet_has_map() returns true.
  */
 
 #include <stddef.h>

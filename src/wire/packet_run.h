@@ -25,7 +25,7 @@ struct packet_run {
 	uint32_t packets; /* at least 1 */
 	uint32_t path; /* the id of the path that the packets take */
 	uint32_t borrowed_bytes; /* borrowed payload of each packet; 0: none */
-	/* The payloads, one behind the other; NULL: they are in the buffer. */
+	/* The payloads, one behind the other; NULL: the payloads are in the buffer. */
 	const uint8_t *borrowed;
 	/* The flow of the packets' queue pair (impair/impair.h); NULL: no impairments */
 	struct impair_flow *flow;

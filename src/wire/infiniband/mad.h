@@ -31,8 +31,8 @@
 
 /*
  * The numbers of the queue pairs of the subnet management interface and of the general services
- * interface. They are the same on every port. Then the Q_Key of QP1 (IBTA 13.5.1.1, 10.2.5); QP0
- * has Q_Key 0.
+ * interface. They are the same on every port. GSI_QKEY is the Q_Key of QP1 (IBTA 13.5.1.1, 10.2.5);
+ * QP0 has Q_Key 0.
  */
 #define SMI_QPN  0
 #define GSI_QPN  1
