@@ -22,8 +22,8 @@
 		IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_OPTIONAL_RANGE)
 
 /*
- * Tell the driver of the DMA-buf that the CPU begins or ends to access it. Returns 0, or -1 with
- * errno: ENOTTY if the descriptor is no DMA-buf.
+ * Tell the driver of the DMA-buf that the CPU's access begins or ends. Returns 0, or -1 with errno:
+ * ENOTTY if the descriptor is no DMA-buf.
  */
 static int sync_cpu(int fd, uint64_t edge)
 {

@@ -38,7 +38,7 @@ struct object {
 	uint32_t users; /* number of objects built on this one, and of calls in progress */
 	/* The place of the handle in the public structure; NULL: the structure has no handle */
 	uint32_t *public_handle;
-	struct object *parent; /* the parent domain that it was created through, or NULL */
+	struct object *parent; /* the parent domain through which the object was created, or NULL */
 	bool is_by_program; /* the parent domain's allocator allocated this object's memory */
 };
 

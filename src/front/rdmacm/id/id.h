@@ -189,8 +189,8 @@ static inline struct id *id_of(struct rdma_cm_id *public)
 
 /*
  * The identifier that a call names. NULL with errno: EINVAL for a null pointer, ENOENT for a
- * destroyed identifier. The function does not access a destroyed identifier. It must find out
- * without that, because perftest passes destroyed identifiers when its server was not ready.
+ * destroyed identifier. The function does not access a destroyed identifier. perftest passes one
+ * when its server was not ready.
  */
 struct id *id_find(struct rdma_cm_id *public);
 
