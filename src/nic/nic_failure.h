@@ -24,7 +24,7 @@ struct failures *nic_failures(void);
 /*
  * Report that a call of the program fails.
  *
- * `reason` A reason of kind CALL.
+ * `reason`  A reason of kind CALL.
  * `error`   A positive errno; 0: the reason needs no errno.
  * `format`  The call's name, or the sentence that {text} of the reason's row stands for.
  *
