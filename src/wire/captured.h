@@ -156,7 +156,7 @@ static inline bool captured_model_is_read(const struct captured_model *model)
  * Make the record of a packet that repeats its model.
  *
  * `repeat`   Another process may have written it, so it may have any values.
- * `payload` The `count` bytes behind `repeat`.
+ * `payload`  The `count` bytes behind `repeat`.
  *
  * `ret_bytes` has room for CAPTURED_BYTES_MAX bytes. Returns false if there is no such packet.
  */
@@ -187,7 +187,7 @@ struct captured_seal {
 /*
  * Begin to change a whole packet's frame, which captured_frame_make() has made.
  *
- * `packet` The BTH in the frame, behind the UDP header.
+ * `packet`  The BTH in the frame, behind the UDP header.
  * `tables`  Initialised. Borrowed until the last call of captured_seal().
  */
 void captured_seal_init(struct captured_seal *seal, const struct captured *captured,
@@ -204,7 +204,7 @@ enum { CAPTURED_ANSWER_BYTES = BTH_BYTES + AETH_BYTES };
 /*
  * Make the acknowledgement of a captured packet.
  *
- * `captured`, `bytes` Those of captured_frame_make().
+ * `captured`, `bytes`  Those of captured_frame_make().
  *
  * Returns false when the packet has no acknowledgement.
  */

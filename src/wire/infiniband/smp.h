@@ -55,7 +55,7 @@ struct smp_step {
 /*
  * Execute one step of a directed-route SMP, at one node.
  *
- * `mad` The SMP's 256 bytes. The function changes the hop pointer and the return path.
+ * `mad`        The SMP's 256 bytes. The function changes the hop pointer and the return path.
  * `is_switch`  Only a switch passes SMPs on.
  * `in_port`    The port at which the SMP arrived; 0 for an SMP that the node itself sends.
  */
