@@ -22,7 +22,7 @@ int device_connect(struct fabric_client **ret_client);
  * Connect to the node, and find a port of the adapter. The caller closes the connection. Returns 0
  * or -ENODEV.
  *
- * `ca_name` The adapter's name; NULL: any adapter.
+ * `ca_name`   The adapter's name; NULL: any adapter.
  * `portnum`   The port's number. UMAD_ANY_PORT: the first active port, or else the first port.
  */
 int device_open(

@@ -7,8 +7,8 @@
  *
  * A check that refuses a call names its reason, and the reason has the errno (queue/call.def):
  *
- * 	if (!attr->length)
- * 		return result_cause(REASON_DM_SHAPE);
+ *	if (!attr->length)
+ *		return result_cause(REASON_DM_SHAPE);
  *
  * So no file of this room returns an error number of its own; tests/rooms/check-refusals checks
  * that. An error number of another room counts as an error of the system, unless result_as() gives
