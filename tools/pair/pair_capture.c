@@ -3,8 +3,9 @@
  * The capture of urnic pair: all frames of the host's interface, as a pcap or pcapng file.
  *
  * pair_frames.c gets the frames from the kernel, many at a time. A sender gives the kernel many
- * packets as one super-packet, which stays whole on the way to the other host (docs/roce.md). The
- * kernel says how long a super-packet's segments are, and pair_segments.c cuts it into packets.
+ * packets as one super-packet, which stays one on the way to the other host (docs/roce.md). The
+ * kernel says of each frame how long its segments are, and pair_segments.c makes the packets of
+ * them. pair_merge.c puts events between the frames.
  */
 #include <errno.h>
 #include <linux/if_ether.h>
@@ -22,6 +23,7 @@
 #include "os/kernel.h"
 #include "pair/pair.h"
 #include "pair/pair_frames.h"
+#include "pair/pair_merge.h"
 #include "pair/pair_segments.h"
 
 #define PCAP_MAGIC_NANOSECONDS 0xa1b23c4du
@@ -30,6 +32,9 @@ enum {
 	LINKTYPE_ETHERNET = 1,
 	FRAME_BYTES_MAX = 1 << 17,
 	STREAM_BYTES = 1 << 17,
+	MERGES_AT_ONCE =
+		256, /* before the next events are read: a pipe has room for about as many */
+	MERGE_WAIT_MS = 5,
 };
 
 /* How long at most the capture waits at its end for the kernel to hand over the last frames. */
@@ -59,7 +64,11 @@ struct pair_file {
 	FILE *stream;
 	struct story *story; /* NULL: the file is pcap */
 	uint32_t number; /* of the last frame */
-	int events_fd; /* -1: there are no events */
+	int events_fd; /* -1: there are no more events */
+	bool has_events; /* there are or were events, so frames are merged with them */
+	struct pair_merge merge;
+	bool has_frame; /* a frame has come that is not written yet: */
+	struct pair_frame frame;
 };
 
 /* The interfaces of a pcapng file. */
@@ -128,43 +137,91 @@ static void frame_write(struct pair_file *file, const struct pair_frame *frame)
 	}
 }
 
-/* Write the next events. Returns false if none has come, or at the end. */
-static bool events_take(struct pair_file *file)
+static void event_write(struct pair_file *file, const struct pair_event *event)
 {
-	struct pair_event events[16];
-	ssize_t bytes = file->events_fd < 0 ? -1 : read(file->events_fd, events, sizeof(events));
+	char comment[2 * PAIR_EVENT_PROCESS_BYTES];
+	uint32_t count = (uint32_t)strlen(event->text);
 
-	if (bytes == 0) {
-		close(file->events_fd);
-		file->events_fd = -1;
-	}
-	for (ssize_t i = 0; i < bytes / (ssize_t)sizeof(events[0]); i++) {
-		char comment[2 * PAIR_EVENT_PROCESS_BYTES];
-		uint32_t count = (uint32_t)strlen(events[i].text);
-
-		snprintf(comment, sizeof(comment), "%s, QP 0x%06x", events[i].process,
-			events[i].qpn);
-		pcapng_packet(file->stream,
-			&(struct pcapng_packet){.interface = INTERFACE_EVENTS,
-				.time_ns = events[i].time_ns,
-				.bytes = (const uint8_t *)events[i].text,
-				.count = count,
-				.whole = count,
-				.comment = comment});
-		file->number++;
-	}
-	return bytes > 0;
+	snprintf(comment, sizeof(comment), "%s, QP 0x%06x", event->process, event->qpn);
+	pcapng_packet(file->stream,
+		&(struct pcapng_packet){.interface = INTERFACE_EVENTS,
+			.time_ns = event->time_ns,
+			.bytes = (const uint8_t *)event->text,
+			.count = count,
+			.whole = count,
+			.comment = comment});
+	file->number++;
 }
 
-/* Write all frames and events that are there. */
-static void anything_take(struct pair_frames *frames, struct pair_file *file)
+/* Read the events that have come, as many as there is room for. */
+static void events_read(struct pair_file *file)
 {
-	struct pair_frame frame;
+	while (file->events_fd >= 0 && pair_merge_has_room(&file->merge)) {
+		struct pair_event event;
+		ssize_t bytes = read(file->events_fd, &event, sizeof(event));
 
-	while (pair_frames_next(frames, &frame))
-		frame_write(file, &frame);
-	while (events_take(file))
-		continue;
+		if (bytes == sizeof(event)) {
+			pair_merge_event_add(&file->merge, &event);
+			continue;
+		}
+		if (bytes == 0) {
+			close(file->events_fd);
+			file->events_fd = -1;
+		}
+		return;
+	}
+}
+
+/* --- merging --- */
+
+/* What goes into the file next, if that is certain already. */
+static enum pair_merge_next file_next(
+	struct pair_frames *frames, struct pair_file *file, uint64_t now_ns)
+{
+	if (!file->has_frame)
+		file->has_frame = pair_frames_next(frames, &file->frame);
+	if (!file->has_events)
+		return file->has_frame ? PAIR_MERGE_FRAME : PAIR_MERGE_NONE;
+	return pair_merge_next(
+		&file->merge, file->has_frame ? file->frame.time_ns : UINT64_MAX, now_ns);
+}
+
+/* Write the next frames and events, MERGES_AT_ONCE at most. Returns whether there may be more. */
+static bool merges_write(struct pair_frames *frames, struct pair_file *file, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < MERGES_AT_ONCE; i++) {
+		switch (file_next(frames, file, now_ns)) {
+		case PAIR_MERGE_FRAME:
+			frame_write(file, &file->frame);
+			file->has_frame = false;
+			break;
+		case PAIR_MERGE_EVENT:
+			event_write(file, pair_merge_event_take(&file->merge));
+			break;
+		case PAIR_MERGE_NONE:
+			return false;
+		}
+	}
+	return true;
+}
+
+/*
+ * Write all frames and events whose turn it is. `is_last`: no others come. When the kernel or this
+ * process runs out of room, nothing waits, because what is lost is worse than another order.
+ */
+static void anything_take(struct pair_frames *frames, struct pair_file *file, bool is_last)
+{
+	bool has_more = true;
+
+	while (has_more) {
+		bool waits = !is_last && !pair_frames_is_half_full(frames);
+
+		if (file->has_events)
+			events_read(file);
+		waits = waits && (!file->has_events || pair_merge_has_room(&file->merge));
+		has_more = merges_write(
+			frames, file, waits ? clock_epoch_ns() + clock_now_ns() : UINT64_MAX);
+	}
 	fflush(file->stream);
 }
 
@@ -174,7 +231,8 @@ static void anything_take(struct pair_frames *frames, struct pair_file *file)
  */
 static void frames_take(struct pair_frames *frames, struct pair_file *file)
 {
-	struct pollfd ready[] = {{.fd = frames->fd, .events = POLLIN}, {.events = POLLIN}};
+	const struct timespec soon = {.tv_nsec = MERGE_WAIT_MS * 1000000};
+	struct pollfd ready[] = {{.events = POLLIN}, {.events = POLLIN}};
 	sigset_t blocked, before;
 	uint64_t until_ns;
 
@@ -182,15 +240,19 @@ static void frames_take(struct pair_frames *frames, struct pair_file *file)
 	sigaddset(&blocked, SIGTERM);
 	sigprocmask(SIG_BLOCK, &blocked, &before);
 	while (!is_over) {
+		/* While a frame waits, the kernel's descriptor stays readable. */
+		ready[0].fd = file->has_frame ? -1 : frames->fd;
 		ready[1].fd = file->events_fd;
-		ppoll(ready, 2, NULL, &before);
-		anything_take(frames, file);
+		ppoll(ready, 2, file->has_frame || file->merge.count ? &soon : NULL, &before);
+		anything_take(frames, file, false);
 	}
 	until_ns = clock_now_ns() + LAST_FRAMES_NS;
 	while (!pair_frames_is_empty(frames) && clock_now_ns() < until_ns) {
-		poll(ready, 1, PAIR_FRAMES_WAIT_MS);
-		anything_take(frames, file);
+		ready[0].fd = file->has_frame ? -1 : frames->fd;
+		poll(ready, 1, file->has_frame ? MERGE_WAIT_MS : PAIR_FRAMES_WAIT_MS);
+		anything_take(frames, file, false);
 	}
+	anything_take(frames, file, true);
 }
 
 /* Write the head of the file. Returns false when out of memory. */
@@ -210,16 +272,18 @@ static bool file_begin(struct pair_file *file, bool is_pcapng)
 	pcapng_begin(file->stream, "urnic " URNIC_VERSION);
 	pcapng_interface(
 		file->stream, PCAPNG_ETHERNET, NETWORK_INTERFACE, "host a of urnic pair", 0);
-	if (file->events_fd >= 0)
+	if (file->has_events)
 		pcapng_interface(file->stream, PCAPNG_USER0, "events (local)",
 			"Posts, completions and state changes of queue pairs", 0);
-	return file->story;
+	return file->story && (!file->has_events || pair_merge_init(&file->merge));
 }
 
 int pair_capture(int descriptor, bool is_pcapng, int events_fd, int ready_fd)
 {
 	const struct sigaction action = {.sa_handler = end_note};
-	struct pair_file file = {.stream = fdopen(descriptor, "w"), .events_fd = events_fd};
+	struct pair_file file = {.stream = fdopen(descriptor, "w"),
+		.events_fd = events_fd,
+		.has_events = events_fd >= 0};
 	struct pair_frames frames;
 	uint32_t dropped;
 	int error = file.stream ? pair_frames_open(&frames, if_nametoindex(NETWORK_INTERFACE),
@@ -243,6 +307,7 @@ int pair_capture(int descriptor, bool is_pcapng, int events_fd, int ready_fd)
 	if (dropped)
 		complain("pair: the capture lacks %u packets, which came too fast", dropped);
 	pair_frames_close(&frames);
+	pair_merge_done(&file.merge);
 	if (fclose(file.stream) == 0)
 		return EXIT_OK;
 	complain("pair: the capture is not complete: %s", strerror(errno));

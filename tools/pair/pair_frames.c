@@ -21,9 +21,17 @@ enum {
 
 /* --- blocks --- */
 
+/* The block that is `index` blocks behind the one that is being read. */
+static struct tpacket_block_desc *block_behind(const struct pair_frames *frames, uint32_t index)
+{
+	uint32_t block = (frames->block + index) % frames->block_count;
+
+	return (void *)(frames->blocks + (size_t)block * PAIR_FRAMES_BLOCK_BYTES);
+}
+
 static struct tpacket_block_desc *block_at(const struct pair_frames *frames)
 {
-	return (void *)(frames->blocks + (size_t)frames->block * PAIR_FRAMES_BLOCK_BYTES);
+	return block_behind(frames, 0);
 }
 
 static bool is_handed_over(const struct tpacket_block_desc *block)
@@ -64,6 +72,11 @@ bool pair_frames_is_empty(const struct pair_frames *frames)
 
 	return !frames->has_block && !is_handed_over(block) &&
 		!__atomic_load_n(&block->hdr.bh1.num_pkts, __ATOMIC_RELAXED);
+}
+
+bool pair_frames_is_half_full(const struct pair_frames *frames)
+{
+	return is_handed_over(block_behind(frames, frames->block_count / 2));
 }
 
 /* --- frames --- */

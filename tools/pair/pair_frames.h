@@ -61,6 +61,9 @@ bool pair_frames_next(struct pair_frames *frames, struct pair_frame *ret_frame);
 /* Has the caller taken all frames that have come, also those of the block that is being filled? */
 bool pair_frames_is_empty(const struct pair_frames *frames);
 
+/* Do the frames that the caller has not taken fill half of the memory? */
+bool pair_frames_is_half_full(const struct pair_frames *frames);
+
 /* How many frames the kernel has dropped since the last call. */
 uint32_t pair_frames_dropped(const struct pair_frames *frames);
 
