@@ -86,11 +86,17 @@ void record_ring_skip(struct record_ring *ring)
 		atomic_load_explicit(&ring->written, memory_order_acquire), memory_order_release);
 }
 
-/* Take the oldest record before `end`. */
-static int take_before(struct record_ring *ring, uint32_t size, uint64_t end, uint8_t *to)
+/* May a record with this header be the first one of `bytes`? */
+static bool is_sound(const struct record_head *head, uint64_t bytes)
+{
+	return head->count_again == ~head->count && head->count != 0 &&
+		head->count <= RECORD_BYTES_MAX && record_room(head->count) <= bytes;
+}
+
+int record_ring_take_sized(struct record_ring *ring, uint32_t size, uint8_t *to)
 {
 	uint64_t read = atomic_load_explicit(&ring->read, memory_order_relaxed);
-	uint64_t there = end - read;
+	uint64_t there = record_ring_written(ring) - read;
 	struct record_head head;
 
 	if (there == 0)
@@ -98,8 +104,7 @@ static int take_before(struct record_ring *ring, uint32_t size, uint64_t end, ui
 	if (there > size || there < sizeof(head))
 		goto fail_skip;
 	copy_out(ring, size, read, &head, sizeof(head));
-	if (head.count_again != ~head.count || head.count == 0 || head.count > RECORD_BYTES_MAX ||
-		record_room(head.count) > there)
+	if (!is_sound(&head, there))
 		goto fail_skip;
 	copy_out(ring, size, read + sizeof(head), to, head.count);
 	atomic_store_explicit(&ring->read, read + record_room(head.count), memory_order_release);
@@ -110,14 +115,30 @@ fail_skip:
 	return -EPROTO;
 }
 
-int record_ring_take_sized(struct record_ring *ring, uint32_t size, uint8_t *to)
+bool record_ring_move(struct record_ring *ring, uint64_t bytes, uint8_t *to)
 {
-	return take_before(ring, size, record_ring_written(ring), to);
+	uint64_t read = atomic_load_explicit(&ring->read, memory_order_relaxed);
+
+	if (bytes > RECORD_RING_BYTES) {
+		record_ring_skip(ring);
+		return false;
+	}
+	copy_out(ring, RECORD_RING_BYTES, read, to, (uint32_t)bytes);
+	atomic_store_explicit(&ring->read, read + bytes, memory_order_release);
+	return true;
 }
 
-int record_ring_take_before(struct record_ring *ring, uint64_t end, uint8_t *to)
+const uint8_t *record_first(const uint8_t *from, uint64_t bytes, uint32_t *ret_count)
 {
-	return take_before(ring, RECORD_RING_BYTES, end, to);
+	struct record_head head;
+
+	if (bytes < sizeof(head))
+		return NULL;
+	memcpy(&head, from, sizeof(head));
+	if (!is_sound(&head, bytes))
+		return NULL;
+	*ret_count = head.count;
+	return from + sizeof(head);
 }
 
 uint64_t record_ring_room_sized(struct record_ring *ring, uint32_t size)

@@ -177,17 +177,24 @@ bool record_ring_drops(struct record_ring *ring, uint32_t records);
  */
 int record_ring_take_sized(struct record_ring *ring, uint32_t size, uint8_t *to);
 
-/*
- * record_ring_take() for the records before `end`, which is the result of an earlier
- * record_ring_written(). So a reader that takes many records reads the writer's cache line once,
- * not for each record.
- */
-int record_ring_take_before(struct record_ring *ring, uint64_t end, uint8_t *to);
-
 static inline uint64_t record_ring_written(const struct record_ring *ring)
 {
 	return atomic_load_explicit(&ring->written, memory_order_acquire);
 }
+
+/*
+ * The same in two steps, for a reader that moves many records to memory of its own, so that it
+ * reads and writes the lines that it shares with the writer once for all of them.
+ *
+ * record_ring_move(): take out the first `bytes`, whole records, which are what lies before a
+ * record_ring_written(). Returns false, and empties the ring, if the writer has left an impossible
+ * index.
+ * record_first(): the first record in `bytes` of such memory, which is aligned to 8 bytes, and its
+ * length. NULL: the writer has left an impossible header. The next record follows after
+ * record_room() of that length.
+ */
+bool record_ring_move(struct record_ring *ring, uint64_t bytes, uint8_t *to);
+const uint8_t *record_first(const uint8_t *from, uint64_t bytes, uint32_t *ret_count);
 
 static inline int record_ring_take(struct record_ring *ring, uint8_t *to)
 {

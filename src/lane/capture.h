@@ -97,6 +97,7 @@ struct capture {
 struct capture_model {
 	uint32_t session; /* 0: there is no model */
 	uint32_t count; /* capture.model_count when the model began */
+	struct captured_repeat last; /* as in struct captured_model */
 };
 
 /* The capture_public of a lane that is not started yet. Its `session` is always 0. */
@@ -147,6 +148,7 @@ static inline uint32_t capture_model_begin(struct capture *capture, struct captu
 {
 	model->session = capture_session(capture->public);
 	model->count = ++capture->model_count;
+	model->last.psn = 0;
 	return CAPTURED_MODEL | model->count % CAPTURED_MODELS;
 }
 
@@ -182,26 +184,23 @@ static inline bool capture_has_headers(const struct capture *capture)
 	return snap_bytes == CAPTURE_HEADERS || snap_bytes >= OPCODE_HEADER_BYTES_MAX;
 }
 
-/* As capture_place() and capture_put_placed(), for a repetition and its payload. */
-static inline struct captured_repeat *capture_repeat_place(
-	struct capture *capture, uint32_t payload_bytes)
+/* As capture_place() and capture_put_placed(), for a repetition or a step with its payload. */
+static inline void *capture_repeat_place(struct capture *capture, uint32_t bytes)
 {
-	struct captured_repeat *place =
-		record_ring_place(capture->ring, (uint32_t)sizeof(*place) + payload_bytes);
+	uint8_t *place = record_ring_place(capture->ring, bytes);
 
 	/*
 	 * The reader's processor has these cache lines, because the reader has emptied this part of
 	 * the ring.
 	 */
 	if (place)
-		prefetch_to_write((const uint8_t *)place + CAPTURE_PREFETCH_BYTES);
+		prefetch_to_write(place + CAPTURE_PREFETCH_BYTES);
 	return place;
 }
 
-static inline void capture_repeat_put(
-	struct capture *capture, struct captured_repeat *place, uint32_t payload_bytes)
+static inline void capture_repeat_put(struct capture *capture, void *place, uint32_t bytes)
 {
-	record_ring_commit(capture->ring, place, (uint32_t)sizeof(*place) + payload_bytes);
+	record_ring_commit(capture->ring, place, bytes);
 }
 
 /* Check whether the capturing process still exists. */

@@ -121,6 +121,7 @@ void captured_model_keep(
 		captured->captured_bytes >= BTH_BYTES ? opcode_info(bytes[0]) : NULL;
 
 	model->head.model = 0;
+	model->last.psn = 0;
 	if (!info || !is_sound(captured) || captured->captured_bytes < info->header_bytes ||
 		(info->headers & ~(CHANGING)) || info->headers == CHANGING)
 		return;

@@ -10,9 +10,10 @@
  * BTH on, or the beginning of that packet. The reader of the capture adds the rest with
  * captured_frame_make(): IP and UDP headers, and the ICRC.
  *
- * Most packets of a queue pair differ from an earlier packet only in the PSN, the range of memory
- * and the payload. So the lane may make a packet a model. It then records the next similar packets
- * as repetitions of the model, which take a third of the bytes and less time to write.
+ * Most packets of a queue pair are like an earlier one but for the PSN, the range of memory and the
+ * payload. So the lane may make a packet a model, and then record the next packets like it as
+ * repetitions, which take a third of the bytes and less time to write. A repetition that follows
+ * the model's last one is a step, which takes an eighth.
  *
  * The structs are plain data and the function is pure, so any thread may call it.
  */
@@ -89,9 +90,24 @@ struct captured_repeat {
 
 #define CAPTURED_REPEAT 0x80000000u
 
-/* A model, as the reader of a capture keeps it. All zero: there is no model. */
+/*
+ * The repetition after the last one of its model, with the next PSN and MSN, and the same rkey and
+ * length. The payload follows this struct in memory, as above. A record is a step if its first word
+ * has both CAPTURED_REPEAT and CAPTURED_STEP.
+ */
+struct captured_step {
+	/* The flags; the number of the model; and in the lower bits the time since then in ns */
+	uint32_t word;
+	int32_t va; /* the difference to the last repetition's */
+};
+
+#define CAPTURED_STEP 0x40000000u
+enum { CAPTURED_STEP_NS_BITS = 22 };
+
+/* A model, as the reader of a capture keeps it. All zero: there is none. */
 struct captured_model {
 	struct captured head;
+	struct captured_repeat last; /* the last repetition; without CAPTURED_REPEAT: none */
 	uint8_t headers[OPCODE_HEADER_BYTES_MAX];
 };
 
@@ -145,8 +161,53 @@ void captured_model_keep(
 	struct captured_model *model, const struct captured *captured, const uint8_t *bytes);
 
 /*
- * Are the model's packets READ requests? These have no payload, whatever captured_repeat.bytes is.
+ * Make the step from a model's last repetition to `next`. Returns false if a step cannot show it,
+ * or there is no last one.
  */
+static inline bool captured_step_init(struct captured_step *step,
+	const struct captured_repeat *last, const struct captured_repeat *next)
+{
+	uint64_t ns = next->time_ns - last->time_ns;
+	int64_t va = (int64_t)(next->va - last->va);
+	/* A number that begins again with 0 carries into the bits above it, so it is no step. */
+	bool follows = last->psn + 1 == next->psn && last->msn + 1 == next->msn;
+
+	if (!follows || ns >> CAPTURED_STEP_NS_BITS || va != (int32_t)va ||
+		last->rkey != next->rkey || last->bytes != next->bytes)
+		return false;
+	step->word = CAPTURED_REPEAT | CAPTURED_STEP |
+		(next->msn >> U24_BITS) << CAPTURED_STEP_NS_BITS | (uint32_t)ns;
+	step->va = (int32_t)va;
+	return true;
+}
+
+/* The number of a step's model. */
+static inline uint32_t captured_step_model(const struct captured_step *step)
+{
+	return step->word >> CAPTURED_STEP_NS_BITS & (CAPTURED_MODELS - 1);
+}
+
+/*
+ * Make the model's last repetition the one after it. Returns false, and changes nothing, if the
+ * model has none.
+ *
+ * `step`  Another process may have written it, so it may have any values.
+ */
+static inline bool captured_step_take(
+	struct captured_model *model, const struct captured_step *step)
+{
+	struct captured_repeat *last = &model->last;
+
+	if (!(last->psn & CAPTURED_REPEAT))
+		return false;
+	last->psn = CAPTURED_REPEAT | ((last->psn + 1) & U24_MASK);
+	last->msn = (last->msn & ~(uint32_t)U24_MASK) | ((last->msn + 1) & U24_MASK);
+	last->time_ns += step->word & ((1u << CAPTURED_STEP_NS_BITS) - 1);
+	last->va += (uint64_t)(int64_t)step->va;
+	return true;
+}
+
+/* Are the model's packets READ requests, which have no payload, whatever `bytes` is? */
 static inline bool captured_model_is_read(const struct captured_model *model)
 {
 	return opcode_table[model->headers[0]].payload == PAYLOAD_NONE;

@@ -1,158 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What a capture shows of requests within one host. */
-#include "ib/message.h"
-#include "support/local_ends.h"
-
-enum { MTU = 1024 };
-
-static struct capture_public public;
-static struct capture capture;
-static uint64_t now_ns, tick_count;
-static uint32_t looks;
-
-static uint64_t now(void)
-{
-	return now_ns++;
-}
-
-static void look(void)
-{
-	looks++;
-}
-
-static uint64_t ticks(void)
-{
-	return tick_count;
-}
-
-static const struct capture_owner owner = {now, ticks, look};
-
-static bool has_answer;
-
-/* The models of the lane, as a reader keeps them, and how many records have repeated one. */
-static struct captured_model models[CAPTURED_MODELS];
-static uint32_t repetitions;
-
-static int begin(void **state)
-{
-	struct record_ring *ring = aligned_alloc(64, sizeof(*ring));
-
-	assert_non_null(ring);
-	memset(ring, 0, sizeof(*ring));
-	now_ns = NOW_NS;
-	looks = 0;
-	capture = (struct capture){.public = &public, .ring = ring, .owner = &owner};
-	tick_count = 0;
-	has_answer = false;
-	memset(models, 0, sizeof(models));
-	repetitions = 0;
-	atomic_store(&public.session, 1);
-	atomic_store(&public.snap_bytes, CAPTURED_BYTES_MAX);
-	atomic_store(&public.with_events, 0);
-	setup(state);
-	ends[0].lane.capture = &capture;
-	ends[0].lane.capture_public = &public;
-	return 0;
-}
-
-static int end(void **state)
-{
-	free(capture.ring);
-	return teardown(state);
-}
-
-/* A packet that was shown. */
-struct shown {
-	struct captured head;
-	uint8_t bytes[RECORD_BYTES_MAX];
-	struct packet packet;
-};
-
-/* The acknowledgement of the packet that was taken last, which is the next packet. */
-static struct shown answer;
-
-/* Read a record that repeats a packet. */
-static void repetition_read(const uint8_t *record, int count, struct shown *shown)
-{
-	struct captured_repeat repeat;
-
-	memcpy(&repeat, record, sizeof(repeat));
-	assert_true(captured_repeat_make(&models[repeat.msn >> U24_BITS], &repeat,
-		record + sizeof(repeat), (uint32_t)count - (uint32_t)sizeof(repeat), &shown->head,
-		shown->bytes));
-	repetitions++;
-}
-
-static void packet_read(const uint8_t *record, int count, struct shown *shown)
-{
-	assert_true(count >= (int)sizeof(shown->head));
-	memcpy(&shown->head, record, sizeof(shown->head));
-	assert_int_equal(shown->head.captured_bytes, count - (int)sizeof(shown->head));
-	memcpy(shown->bytes, record + sizeof(shown->head), shown->head.captured_bytes);
-	if (shown->head.model & CAPTURED_MODEL)
-		captured_model_keep(
-			&models[shown->head.model % CAPTURED_MODELS], &shown->head, shown->bytes);
-}
-
-static bool take(struct shown *shown)
-{
-	uint8_t record[RECORD_BYTES_MAX];
-	uint32_t word;
-	int count;
-
-	if (has_answer) {
-		has_answer = false;
-		*shown = answer;
-		return true;
-	}
-	count = record_ring_take(capture.ring, record);
-	if (!count)
-		return false;
-	memcpy(&word, record, sizeof(word));
-	(word & CAPTURED_REPEAT ? repetition_read : packet_read)(record, count, shown);
-	has_answer = captured_answer_make(&shown->head, shown->bytes, &answer.head, answer.bytes);
-	return true;
-}
-
-/*
- * Take the next captured packet, which is whole and has this opcode and number. `is_request`: this
- * end has sent it. The payload is valid until the next call.
- */
-static struct shown next(bool is_request, uint8_t opcode, uint32_t number)
-{
-	static struct shown shown;
-	uint32_t from = is_request ? 0 : 1;
-	const struct gid source = gid_of(from), destination = gid_of(1 - from);
-
-	assert_true(take(&shown));
-	assert_int_equal(shown.head.is_sent, is_request);
-	assert_int_equal(shown.head.captured_bytes, shown.head.packet_bytes);
-	assert_int_equal(shown.head.qpn, ends[0].qp->qpn);
-	assert_true(gid_is_equal(&shown.head.source, &source));
-	assert_true(gid_is_equal(&shown.head.destination, &destination));
-	assert_true(shown.head.source_port >= ROCE_SOURCE_PORT_MIN);
-	assert_int_equal(
-		packet_decode(&shown.packet, shown.bytes, shown.head.packet_bytes), PACKET_OK);
-	assert_int_equal(shown.packet.bth.opcode, opcode);
-	assert_int_equal(shown.packet.bth.psn.value, PSN + number);
-	assert_int_equal(shown.packet.bth.dest_qpn.value, ends[1 - from].qp->qpn);
-	return shown;
-}
-
-static void assert_is_all(void)
-{
-	struct shown shown;
-
-	assert_false(take(&shown));
-	assert_int_equal(atomic_load(&capture.ring->dropped), 0);
-}
-
-static void assert_payload(const struct shown *shown, uint32_t bytes, uint8_t value)
-{
-	assert_int_equal(shown->packet.payload_bytes, bytes);
-	for (uint32_t i = 0; i < bytes; i++)
-		assert_int_equal(shown->packet.payload[i], value);
-}
+#include "support/local_captured.h"
 
 static void short_write_is_a_packet_and_its_acknowledgement(void **state)
 {
@@ -330,75 +178,6 @@ static void messages_in_a_row_are_all_shown(void **state)
 	for (uint64_t i = 0; i < 11; i++)
 		post_receive(i);
 	check_row(WR_SEND, OPCODE_RC_SEND_ONLY);
-}
-
-/* Requests of other lengths repeat the model; requests of another kind do not. */
-static void repetition_shows_what_differs(void **state)
-{
-	static const uint32_t bytes[] = {8, 0, 1, 2, 3, MTU, 9};
-	struct shown shown;
-	uint32_t number = 0;
-
-	(void)state;
-	for (uint32_t i = 0; i < ARRAY_COUNT(bytes); i++) {
-		post(WR_RDMA_WRITE, bytes[i]);
-		shown = next(true, OPCODE_RC_WRITE_ONLY, number);
-		assert_payload(&shown, bytes[i], 0x5a);
-		assert_int_equal(shown.packet.reth.dma_bytes, bytes[i]);
-		assert_int_equal(shown.packet.reth.va, (uintptr_t)ends[1].memory);
-		assert_int_equal(shown.packet.reth.rkey, ends[1].key);
-		next(false, OPCODE_RC_ACKNOWLEDGE, number++);
-	}
-	assert_int_equal(repetitions, ARRAY_COUNT(bytes) - 1);
-	post(WR_RDMA_WRITE, MTU + 1);
-	next(true, OPCODE_RC_WRITE_FIRST, number++);
-	next(true, OPCODE_RC_WRITE_LAST, number);
-	next(false, OPCODE_RC_ACKNOWLEDGE, number++);
-	memset(ends[1].memory, 0x33, 8);
-	for (uint32_t i = 0; i < 2; i++) {
-		post(WR_RDMA_READ, 8);
-		shown = next(true, OPCODE_RC_READ_REQUEST, number);
-		assert_int_equal(shown.packet.reth.dma_bytes, 8);
-		shown = next(false, OPCODE_RC_READ_RESPONSE_ONLY, number++);
-		assert_payload(&shown, 8, 0x33);
-		assert_int_equal(shown.packet.aeth.msn.value, ARRAY_COUNT(bytes) + 2 + i);
-	}
-	assert_int_equal(repetitions, ARRAY_COUNT(bytes) + 1);
-	assert_is_all();
-}
-
-/* The reader of another capture has not read the model. */
-static void new_capture_gets_a_new_model(void **state)
-{
-	(void)state;
-	post(WR_RDMA_WRITE, 8);
-	post(WR_RDMA_WRITE, 8);
-	record_ring_skip(capture.ring);
-	memset(models, 0, sizeof(models));
-	atomic_store(&public.session, 2);
-	post(WR_RDMA_WRITE, 8);
-	next(true, OPCODE_RC_WRITE_ONLY, 2);
-	next(false, OPCODE_RC_ACKNOWLEDGE, 2);
-	assert_int_equal(repetitions, 0);
-	post(WR_RDMA_WRITE, 8);
-	next(true, OPCODE_RC_WRITE_ONLY, 3);
-	assert_int_equal(repetitions, 1);
-}
-
-/* The lane has begun so many other models that the number has another meaning. */
-static void model_is_forgotten_after_others(void **state)
-{
-	(void)state;
-	post(WR_RDMA_WRITE, 8);
-	capture.model_count += CAPTURED_MODELS - 1;
-	post(WR_RDMA_WRITE, 8);
-	capture.model_count++;
-	post(WR_RDMA_WRITE, 8);
-	for (uint32_t i = 0; i < 3; i++) {
-		next(true, OPCODE_RC_WRITE_ONLY, i);
-		next(false, OPCODE_RC_ACKNOWLEDGE, i);
-	}
-	assert_int_equal(repetitions, 1);
 }
 
 static void what_goes_by_packets_is_not_shown_twice(void **state)
@@ -591,8 +370,6 @@ static int begin_xrc(void **state)
 	return begin(state);
 }
 
-#define CAPTURE_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -604,9 +381,6 @@ int main(void)
 		CAPTURE_TEST(words_are_shown_with_what_they_were),
 		CAPTURE_TEST(writes_in_a_row_are_all_shown),
 		CAPTURE_TEST(messages_in_a_row_are_all_shown),
-		CAPTURE_TEST(repetition_shows_what_differs),
-		CAPTURE_TEST(new_capture_gets_a_new_model),
-		CAPTURE_TEST(model_is_forgotten_after_others),
 		CAPTURE_TEST(what_goes_by_packets_is_not_shown_twice),
 		CAPTURE_TEST(payload_may_be_left_out),
 		CAPTURE_TEST(headers_alone_are_shown_without_payload),

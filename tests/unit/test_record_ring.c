@@ -108,20 +108,41 @@ static void record_is_written_at_its_place(void **state)
 	assert_int_equal(atomic_load(&ring->dropped), 1);
 }
 
-/* The reader takes the records that were there when it looked. */
-static void record_behind_the_end_waits(void **state)
+/* The reader moves the records that were there when it looked, over the end of the ring. */
+static void moved_records_are_those_that_were_there(void **state)
 {
-	uint64_t end;
+	static uint8_t moved[2 * RECORD_BYTES_MAX];
+	const uint8_t *record;
+	uint64_t bytes;
+	uint32_t count;
 
 	(void)state;
-	assert_true(put(100, 1));
+	while (atomic_load(&ring->written) < RECORD_RING_BYTES - 100) {
+		assert_true(put(1000, 1));
+		assert_takes(1000, 1);
+	}
+	assert_true(put(101, 1));
 	assert_true(put(200, 2));
-	end = record_ring_written(ring);
+	bytes = record_ring_written(ring) - atomic_load(&ring->read);
 	assert_true(put(300, 3));
-	assert_int_equal(record_ring_take_before(ring, end, out), 100);
-	assert_int_equal(record_ring_take_before(ring, end, out), 200);
-	assert_int_equal(record_ring_take_before(ring, end, out), 0);
+	assert_true(record_ring_move(ring, bytes, moved));
+	record = record_first(moved, bytes, &count);
+	assert_int_equal(count, 101);
+	assert_true(record[0] == 1 && record[100] == 1);
+	bytes -= record_room(101);
+	record = record_first(moved + record_room(101), bytes, &count);
+	assert_int_equal(count, 200);
+	assert_true(record[0] == 2 && record[199] == 2);
+	assert_null(record_first(moved, record_room(101) - 1, &count));
 	assert_takes(300, 3);
+}
+
+static void impossible_move_empties_the_ring(void **state)
+{
+	(void)state;
+	atomic_store(&ring->written, RECORD_RING_BYTES + 1);
+	assert_false(record_ring_move(ring, RECORD_RING_BYTES + 1, out));
+	assert_true(record_ring_is_empty(ring));
 }
 
 static void what_finds_no_room_is_dropped_and_counted(void **state)
@@ -231,7 +252,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(record_is_written_at_its_place, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			records_are_whole_where_the_ring_begins_again, setup, teardown),
-		cmocka_unit_test_setup_teardown(record_behind_the_end_waits, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			moved_records_are_those_that_were_there, setup, teardown),
+		cmocka_unit_test_setup_teardown(impossible_move_empties_the_ring, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			what_finds_no_room_is_dropped_and_counted, setup, teardown),
 		cmocka_unit_test_setup_teardown(

@@ -221,6 +221,68 @@ static void impossible_repetition_is_refused(void **state)
 	assert_false(captured_repeat_make(&model, &repeat, packet, 9, &made, bytes));
 }
 
+/* What a step makes of a model's last repetition is the one that it was made of. */
+static void step_leads_to_the_next_repetition(void **state)
+{
+	struct captured_repeat next = repeat;
+	struct captured_model model = {.last = repeat};
+	struct captured_step step;
+
+	(void)state;
+	next.psn++;
+	next.msn = model.last.msn = 0x21000005;
+	next.msn++;
+	next.time_ns += (1u << CAPTURED_STEP_NS_BITS) - 1;
+	next.va -= 64;
+	assert_true(captured_step_init(&step, &model.last, &next));
+	assert_int_equal(captured_step_model(&step), 0x21);
+	assert_true(captured_step_take(&model, &step));
+	assert_memory_equal(&model.last, &next, sizeof(next));
+}
+
+static void repetition_that_is_no_step_is_refused(void **state)
+{
+	struct captured_repeat next[8];
+	const struct captured_repeat none = {.msn = 4};
+	struct captured_repeat last = repeat;
+	struct captured_step step;
+
+	(void)state;
+	last.msn = 4;
+	for (uint32_t i = 0; i < ARRAY_COUNT(next); i++) {
+		next[i] = last;
+		next[i].psn++;
+		next[i].msn++;
+	}
+	next[1].psn++;
+	next[2].msn++;
+	next[3].time_ns += 1u << CAPTURED_STEP_NS_BITS;
+	next[4].va += 1u << 31;
+	next[5].rkey++;
+	next[6].bytes--;
+	next[7].msn |= 1u << U24_BITS;
+	for (uint32_t i = 0; i < ARRAY_COUNT(next); i++)
+		assert_int_equal(captured_step_init(&step, &last, &next[i]), i == 0);
+	assert_false(captured_step_init(&step, &none, &next[0]));
+	/* The numbers begin again with 0. */
+	last.psn++;
+	next[0].psn = CAPTURED_REPEAT;
+	assert_false(captured_step_init(&step, &last, &next[0]));
+}
+
+static void step_without_a_repetition_is_refused(void **state)
+{
+	struct captured head = write_of(true, 8);
+	struct captured_model model = {.last = repeat};
+	const struct captured_step step = {UINT32_MAX, INT32_MIN};
+
+	(void)state;
+	assert_true(captured_step_take(&model, &step));
+	assert_true(captured_step_take(&model, &step));
+	captured_model_keep(&model, &head, packet);
+	assert_false(captured_step_take(&model, &step));
+}
+
 /* The changed frame is the one that is made, with lengths on both sides of SHORT_BYTES. */
 static void changed_frame_is_the_one_that_is_made(void **state)
 {
@@ -278,6 +340,9 @@ int main(void)
 		cmocka_unit_test(what_makes_no_sense_is_refused),
 		cmocka_unit_test(repetition_is_the_packet_that_it_stands_for),
 		cmocka_unit_test(impossible_repetition_is_refused),
+		cmocka_unit_test(step_leads_to_the_next_repetition),
+		cmocka_unit_test(repetition_that_is_no_step_is_refused),
+		cmocka_unit_test(step_without_a_repetition_is_refused),
 		cmocka_unit_test(changed_frame_is_the_one_that_is_made),
 		cmocka_unit_test(changed_acknowledgement_is_the_one_that_is_made),
 	};

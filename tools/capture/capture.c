@@ -54,7 +54,14 @@ const char command_capture_help[] =
 	"  urnic capture -w lat.pcapng -- ib_write_lat -F 192.0.2.7\n"
 	"  urnic capture -w ring.pcapng -C 100 -W 5 --snap headers\n";
 
-enum { BUSY_MS = 1, IDLE_MS = 5, RING_FILES = 10, MEGABYTE = 1000000 };
+enum {
+	BUSY_MS = 1,
+	IDLE_MS = 5,
+	RING_FILES = 10,
+	MEGABYTE = 1000000,
+	/* After so much of them the rings are emptied again: half of a ring's size at most */
+	RECORD_BYTES_AT_ONCE = 1 << 19,
+};
 
 struct options {
 	const char *file; /* NULL: print lines */
@@ -264,22 +271,33 @@ static void record_output(struct capture_output *output, struct capture_lane *la
 	capture_output_packet(output, lane->head, lane->bytes, &origin);
 }
 
-/* Write all records that are not newer than this call. Returns whether there were any. */
-static bool sources_drain(
+/* `count_max`: so many packets are written; 0: all. */
+static bool output_wants_more(const struct capture_output *output, uint64_t count_max)
+{
+	return (!count_max || output->packets < count_max) && !ferror_unlocked(output->file);
+}
+
+/*
+ * Write records that are not newer than this call: all, or RECORD_BYTES_AT_ONCE of them. Returns
+ * how many bytes they had.
+ */
+static uint32_t sources_drain(
 	struct capture_sources *sources, struct capture_output *output, uint64_t count_max)
 {
 	struct capture_lane *lane;
-	bool has_any = false;
+	uint32_t taken = 0;
 
+	if (!output_wants_more(output, count_max))
+		return 0;
 	capture_sources_begin(sources);
-	while ((!count_max || output->packets < count_max) && !ferror_unlocked(output->file) &&
+	while (taken < RECORD_BYTES_AT_ONCE && output_wants_more(output, count_max) &&
 		(lane = capture_sources_next(sources))) {
+		taken += lane->record_bytes;
 		record_output(output, lane);
-		has_any = true;
 	}
-	if (has_any)
+	if (taken)
 		capture_output_flush(output);
-	return has_any;
+	return taken;
 }
 
 /*
@@ -307,7 +325,8 @@ static int capture_run(const struct options *options, struct capture_sources *so
 {
 	pid_t program = 0;
 	int status = EXIT_OK;
-	bool is_last = false, has_any;
+	uint32_t taken = 0;
+	bool is_last = false;
 
 	if (options->program)
 		program = program_start(options);
@@ -315,14 +334,15 @@ static int capture_run(const struct options *options, struct capture_sources *so
 		complain("capture: cannot run %s: %s", options->program[0], strerror(errno));
 		return EXIT_FAILED;
 	}
-	while (!is_last) {
+	/* The end waits for the records that are in memory. */
+	while (!is_last || taken >= RECORD_BYTES_AT_ONCE) {
 		struct pollfd pollfd = {.fd = sources->listener.socket, .events = POLLIN};
 
-		is_last = shall_end(options, output, program, &status);
+		is_last = is_last || shall_end(options, output, program, &status);
 		capture_sources_update(sources);
-		has_any = sources_drain(sources, output, options->count_max);
-		if (!is_last)
-			poll(&pollfd, 1, has_any ? BUSY_MS : IDLE_MS);
+		taken = sources_drain(sources, output, options->count_max);
+		if (!is_last && taken < RECORD_BYTES_AT_ONCE)
+			poll(&pollfd, 1, taken ? BUSY_MS : IDLE_MS);
 	}
 	return status;
 }

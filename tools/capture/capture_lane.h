@@ -5,11 +5,13 @@
 /*
  * The ring of a lane, as urnic capture reads it.
  *
- * A record is a packet, an event, or the repetition of an earlier packet, which the reader keeps as
- * a model (wire/captured.h). The ring belongs to another process, which may write anything. So the
- * reader copies a record before it looks at the record.
+ * A record is a packet, an event, or the repetition of an earlier packet (wire/captured.h), which
+ * is kept as a model. The ring is another process's, which may write anything, so the lane moves
+ * records to its own memory before it looks at them. There they also wait while the output is
+ * slower than the process.
  */
 
+#include <stdalign.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -25,14 +27,25 @@ struct capture_lane_model {
 	struct capture_blocks blocks;
 };
 
+/* Records that were moved out of the ring at once. */
+struct capture_chunk {
+	struct capture_chunk *next;
+	uint64_t dropped; /* value of ring->dropped before these records */
+	uint64_t bytes;
+	alignas(8) uint8_t records[];
+};
+
 struct capture_lane {
 	struct capture_process *process;
 	struct record_ring *ring; /* NULL: the lane has none yet */
-	uint64_t end; /* take the records before it */
 	uint64_t dropped_before; /* value of ring->dropped that was reported */
-	uint64_t dropped_there; /* value of ring->dropped at the last capture_lane_begin() */
-	uint64_t dropped_due; /* value of ring->dropped before the records that are taken next */
+	uint64_t dropped_there; /* value of ring->dropped when records were moved last */
+	struct capture_chunk *first, *last; /* the records that were moved */
+	uint64_t at; /* so many bytes of the first chunk were taken */
+	uint64_t held_bytes; /* of all chunks */
+	bool is_broken; /* behind these records the ring was unreadable */
 	bool has_record;
+	uint32_t record_bytes;
 	uint64_t dropped; /* packets lost before the record, and not reported yet */
 	/* The record: a packet, or a repetition, which capture_lane_expand() turns into a packet */
 	bool is_repetition;
@@ -42,17 +55,20 @@ struct capture_lane {
 	const uint8_t *bytes;
 	struct capture_blocks *blocks; /* of the record's model; NULL: it has no model */
 	struct capture_lane_model *models; /* CAPTURED_MODELS of them; NULL: none yet */
-	uint8_t record[RECORD_BYTES_MAX];
-	struct captured made; /* the packet of a record that is a repetition */
+	struct captured made; /* of a record that is a repetition */
 	uint8_t made_bytes[CAPTURED_BYTES_MAX];
 };
 
-/* Take the records that are in the ring. Returns false if there are none. */
-bool capture_lane_begin(struct capture_lane *lane);
+/*
+ * Move the records that are in the ring to the lane's memory, unless these are more than
+ * `room_bytes` and the lane has others. Without memory they stay in the ring. Returns whether the
+ * lane has any records.
+ */
+bool capture_lane_move(struct capture_lane *lane, uint64_t room_bytes);
 
 /*
- * Take the next record, if the lane has none. Returns whether it has one now. If the ring has
- * become unreadable, empty it, forget all models, and set *ret_is_broken.
+ * Take the next of the lane's records, if none is taken. Returns whether one is. If the ring has
+ * been unreadable, *ret_is_broken is set: the lane does not know any model then.
  */
 bool capture_lane_fill(struct capture_lane *lane, bool *ret_is_broken);
 
@@ -62,7 +78,7 @@ bool capture_lane_fill(struct capture_lane *lane, bool *ret_is_broken);
  */
 bool capture_lane_expand(struct capture_lane *lane);
 
-/* Forget the records that are in the ring, and those that were dropped. */
+/* Forget the records that are in the ring, and those that were dropped. No others were moved. */
 void capture_lane_skip(struct capture_lane *lane);
 
 /* How many packets were dropped and not reported. */

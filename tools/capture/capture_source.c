@@ -310,9 +310,20 @@ static bool has_ended(const struct capture_process *process)
 static bool has_records(const struct capture_process *process)
 {
 	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
-		if (process->lanes[i].has_record)
+		if (process->lanes[i].has_record || process->lanes[i].first)
 			return true;
 	return false;
+}
+
+/* How many bytes of records wait in memory. */
+static uint64_t held_bytes(const struct capture_sources *sources)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < sources->count; i++)
+		for (uint32_t j = 0; j < NIC_LANES_MAX; j++)
+			bytes += sources->processes[i]->lanes[j].held_bytes;
+	return bytes;
 }
 
 static uint64_t process_dropped(const struct capture_process *process)
@@ -362,14 +373,17 @@ void capture_sources_update(struct capture_sources *sources)
 
 void capture_sources_begin(struct capture_sources *sources)
 {
-	/* Read the clock before the rings: a lane reads the clock before it writes a record. */
+	uint64_t held = held_bytes(sources);
+	uint64_t room = held < CAPTURE_HELD_BYTES_MAX ? CAPTURE_HELD_BYTES_MAX - held : 0;
+
+	/* Before the rings: a lane reads the clock before it writes a record. */
 	sources->until_ns = clock_now_ns();
 	sources->ready_count = 0;
 	for (uint32_t i = 0; i < sources->count; i++) {
 		for (uint32_t j = 0; j < NIC_LANES_MAX; j++) {
 			struct capture_lane *lane = &sources->processes[i]->lanes[j];
 
-			if (lane->ring && capture_lane_begin(lane))
+			if (lane->ring && capture_lane_move(lane, room))
 				sources->ready[sources->ready_count++] = lane;
 		}
 	}

@@ -69,7 +69,12 @@ int capture_sources_open(
 /* Find new processes, and forget ended ones whose records have been taken. */
 void capture_sources_update(struct capture_sources *sources);
 
-/* Let capture_sources_next() return the records that are not newer than this call. */
+/*
+ * Let capture_sources_next() return the records that are not newer than this call. All records
+ * leave the rings, which a busy process fills within some milliseconds, and wait in memory. From
+ * CAPTURE_HELD_BYTES_MAX of these on, records stay in the rings.
+ */
+enum { CAPTURE_HELD_BYTES_MAX = 1 << 28 };
 void capture_sources_begin(struct capture_sources *sources);
 
 /*

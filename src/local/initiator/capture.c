@@ -307,24 +307,34 @@ static void annex_show(struct local_qp *local, const struct send_wqe *wqe)
  * Record a packet that repeats `model`, with the first `count` bytes of its payload. Returns false
  * if the ring has no place for it.
  */
-static inline bool repetition_put(const struct local_qp *local, const struct capture_model *model,
+static inline bool repetition_put(const struct local_qp *local, struct capture_model *model,
 	const struct send_wqe *wqe, const uint8_t *payload, uint32_t count)
 {
 	const struct local_captured *captured = &local->captured;
 	struct capture *capture = local->qp->lane->capture;
-	struct captured_repeat *place = capture_repeat_place(capture, count);
+	const struct captured_repeat repeat = {
+		.psn = CAPTURED_REPEAT | captured->next.value,
+		.msn = model->count % CAPTURED_MODELS << U24_BITS | captured->msn.value,
+		.time_ns = captured->now_ns,
+		.va = wqe->remote_address,
+		.rkey = wqe->rkey,
+		.bytes = wqe->total_bytes,
+	};
+	struct captured_step step;
+	bool is_step = captured_step_init(&step, &model->last, &repeat);
+	uint32_t head_bytes = is_step ? sizeof(step) : sizeof(repeat);
+	uint8_t *place = capture_repeat_place(capture, head_bytes + count);
 
 	if (!place)
 		return false;
-	place->psn = CAPTURED_REPEAT | captured->next.value;
-	place->msn = model->count % CAPTURED_MODELS << U24_BITS | captured->msn.value;
-	place->time_ns = captured->now_ns;
-	place->va = wqe->remote_address;
-	place->rkey = wqe->rkey;
-	place->bytes = wqe->total_bytes;
+	if (is_step)
+		memcpy(place, &step, sizeof(step));
+	else
+		memcpy(place, &repeat, sizeof(repeat));
 	if (count)
-		copy_place_any((uint8_t *)(place + 1), payload, count);
-	capture_repeat_put(capture, place, count);
+		copy_place_any(place + head_bytes, payload, count);
+	capture_repeat_put(capture, place, head_bytes + count);
+	model->last = repeat;
 	return true;
 }
 
