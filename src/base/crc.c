@@ -62,30 +62,39 @@ void crc32_tables_init(struct crc32_tables *tables)
 	}
 }
 
+/* How `half` changes the CRC, with `behind` bytes of the eight behind it. */
+static inline uint32_t crc32_half(const struct crc32_tables *tables, uint32_t half, uint32_t behind)
+{
+	uint32_t crc = 0;
+
+#pragma GCC unroll 4
+	for (uint32_t i = 0; i < sizeof(half); i++)
+		crc ^= tables->byte[behind + 3 - i][half >> 8 * i & 0xff];
+	return crc;
+}
+
+/*
+ * The bytes are loaded four at a time: the caller has just stored fields of four and eight bytes,
+ * and a load that spans two of these waits until both are in the cache.
+ */
 uint32_t crc32_update_by(
 	const struct crc32_tables *tables, uint32_t crc, const void *bytes, size_t length)
 {
 	const uint8_t *from = bytes;
-	uint64_t word;
-	uint32_t half;
+	uint32_t halves[2];
 
-	for (crc = ~crc; length >= sizeof(word); length -= sizeof(word), from += sizeof(word)) {
-		memcpy(&word, from, sizeof(word));
-		word = le64toh(word) ^ crc;
-		crc = 0;
-#pragma GCC unroll 8
-		for (uint32_t i = 0; i < sizeof(word); i++)
-			crc ^= tables->byte[7 - i][word >> 8 * i & 0xff];
+	for (crc = ~crc; length >= sizeof(halves); length -= sizeof(halves)) {
+		memcpy(&halves[0], from, sizeof(halves[0]));
+		memcpy(&halves[1], from + sizeof(halves[0]), sizeof(halves[1]));
+		crc = crc32_half(tables, le32toh(halves[0]) ^ crc, 4) ^
+			crc32_half(tables, le32toh(halves[1]), 0);
+		from += sizeof(halves);
 	}
-	if (length >= sizeof(half)) {
-		memcpy(&half, from, sizeof(half));
-		half = le32toh(half) ^ crc;
-		crc = 0;
-#pragma GCC unroll 4
-		for (uint32_t i = 0; i < sizeof(half); i++)
-			crc ^= tables->byte[3 - i][half >> 8 * i & 0xff];
-		length -= sizeof(half);
-		from += sizeof(half);
+	if (length >= sizeof(halves[0])) {
+		memcpy(&halves[0], from, sizeof(halves[0]));
+		crc = crc32_half(tables, le32toh(halves[0]) ^ crc, 0);
+		length -= sizeof(halves[0]);
+		from += sizeof(halves[0]);
 	}
 	for (; length; length--, from++)
 		crc = crc >> 8 ^ tables->byte[0][(crc ^ *from) & 0xff];
