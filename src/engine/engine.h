@@ -146,7 +146,7 @@ void engine_begin(struct qp *qp, uint64_t now_ns);
 /* Try the fast path for the posted requests, then engine_begin() for those that it leaves. */
 static inline void engine_posted(struct qp *qp, uint64_t now_ns)
 {
-	if (!qp->local || !local_execute_posted(qp, now_ns))
+	if (!qp->initiator || !local_execute_posted(qp, now_ns))
 		engine_begin(qp, now_ns);
 }
 

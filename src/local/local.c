@@ -240,13 +240,14 @@ enum { FAREWELL_ROUNDS_MAX = 600 }; /* the most calls of local_owner.pause, abou
  */
 static void wait_for_last_records(const struct local_qp *local)
 {
-	const struct request_channel *target = local->target;
+	const struct local_initiator *initiator = local->qp->initiator;
+	const struct request_channel *target = initiator->target;
 
-	if (!target || !channel_has_uncollected(target, local->generation))
+	if (!target || !channel_has_uncollected(target, initiator->generation))
 		return;
 	local->peer->ops->kick(local->peer, target->lane);
 	for (uint32_t round = 0; round < FAREWELL_ROUNDS_MAX; round++) {
-		if (!channel_has_uncollected(target, local->generation))
+		if (!channel_has_uncollected(target, initiator->generation))
 			return;
 		local->owner->pause(round);
 	}
@@ -304,7 +305,7 @@ static void qp_modified(struct qp *qp)
 
 static bool has_arrived(const struct qp *qp, struct psn next)
 {
-	const struct request_channel *target = local_from_qp(qp)->target;
+	const struct request_channel *target = qp->initiator->target;
 
 	return target &&
 		atomic_load_explicit(&target->arrived, memory_order_acquire) ==
@@ -333,8 +334,8 @@ struct local_qp *local_connection_of(struct qp *qp)
 	return qp && qp->local && qp->local->ops == &ops ? local_from_qp(qp) : NULL;
 }
 
-void local_connect(struct local_qp *local, struct qp *qp, const struct local_channel *place,
-	struct peer *peer, const struct channel_table *table)
+void local_connect(struct local_qp *local, struct local_initiator *initiator, struct qp *qp,
+	const struct local_channel *place, struct peer *peer, const struct channel_table *table)
 {
 	struct request_channel *channel = place->channel;
 	const struct arena *arena = qp->lane->arena;
@@ -374,6 +375,7 @@ void local_connect(struct local_qp *local, struct qp *qp, const struct local_cha
 	atomic_store_explicit(&channel->arrived,
 		channel_arrived(psn_from(qp->attr.rq_psn).value, false), memory_order_relaxed);
 	qp->local = &local->base;
+	qp->initiator = initiator;
 	qp_modified(qp);
 	atomic_store(&qp->public->channel_offset, place->offset);
 	channel_open(channel, local->ring);
@@ -381,9 +383,14 @@ void local_connect(struct local_qp *local, struct qp *qp, const struct local_cha
 
 void local_forget_peer(struct local_qp *local)
 {
+	struct local_initiator *initiator = local->qp->initiator;
+
 	local->peer = NULL;
 	local->table = NULL;
-	local->target = NULL;
+	if (initiator->qp) { /* else its memory stays untouched */
+		initiator->peer = NULL;
+		initiator->target = NULL;
+	}
 }
 
 /* Add the counters of the closing channel to the queue pair's. */
@@ -415,5 +422,6 @@ bool local_disconnect(struct local_qp *local, uint64_t now_ns)
 	atomic_store(&local->qp->public->channel_offset, 0);
 	counters_take_over(local->qp, local->channel);
 	local->qp->local = NULL;
+	local->qp->initiator = NULL;
 	return is_free;
 }

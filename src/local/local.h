@@ -81,11 +81,12 @@ struct local_channel {
 
 /*
  * Connect a queue pair in RTR whose peer is on this host: open the queue pair's channel to the
- * peer. The caller has zeroed `local`, which belongs to the queue pair until local_disconnect().
- * `peer` and `table` may be NULL; then this queue pair's requests use packets.
+ * peer. The caller has zeroed `local` and `initiator`, which belong to the queue pair until
+ * local_disconnect(). The call does not touch `initiator`. `peer` and `table` may be NULL; then
+ * this queue pair's requests use packets.
  */
-void local_connect(struct local_qp *local, struct qp *qp, const struct local_channel *place,
-	struct peer *peer, const struct channel_table *table);
+void local_connect(struct local_qp *local, struct local_initiator *initiator, struct qp *qp,
+	const struct local_channel *place, struct peer *peer, const struct channel_table *table);
 
 /*
  * End the connection: close the channel, collect its records, and take it off the ready list.

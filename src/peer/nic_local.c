@@ -14,6 +14,7 @@
 #include "nic/nic_part.h"
 #include "nic/object/nic_object.h"
 #include "os/clock.h"
+#include "os/cold_pool.h"
 #include "os/log.h"
 #include "os/strict.h"
 #include "os/yama.h"
@@ -30,6 +31,8 @@ struct nic_local {
 };
 
 static struct list locals = {&locals, &locals};
+
+static struct cold_pool initiators = COLD_POOL_OF(struct local_initiator);
 
 /* Offsets of a channel and its ring. */
 struct channel_offsets {
@@ -258,6 +261,7 @@ static void check_loopback(struct nic_qp *qp)
 
 static bool local_begin(struct nic_qp *qp)
 {
+	struct local_initiator *initiator;
 	struct local_channel place;
 	struct nic_peer *peer;
 	struct nic_local *local;
@@ -278,13 +282,15 @@ static bool local_begin(struct nic_qp *qp)
 		return false;
 	}
 	local = calloc(1, sizeof(*local));
+	initiator = cold_pool_take(&initiators);
 	/*
 	 * While the NIC was unlocked, another process that has this XRC_RECV queue pair open may
 	 * have reset it, or connected it again.
 	 */
-	if (!local || qp->local || atomic_load(&qp->qp->public->state) != QP_RTR ||
+	if (!local || !initiator || qp->local || atomic_load(&qp->qp->public->state) != QP_RTR ||
 		channel_take(&place)) {
 		nic_peer_put(peer);
+		cold_pool_give(&initiators, initiator, false);
 		free(local);
 		return false;
 	}
@@ -295,7 +301,7 @@ static bool local_begin(struct nic_qp *qp)
 	list_append(&locals, &local->link);
 	worker_lock(qp->worker);
 	qp->local = local;
-	local_connect(&local->local, qp->qp, &place, &local->peer->peer,
+	local_connect(&local->local, initiator, qp->qp, &place, &local->peer->peer,
 		nic_peer_channels(peer, (uint8_t)(qp->qp->attr.dest_qpn >> 16)));
 	worker_unlock(qp->worker);
 	atomic_store(channel_entry(qp), place.offset);
@@ -331,6 +337,7 @@ static void peers_check(void)
 
 static void local_end(struct nic_qp *qp)
 {
+	struct local_initiator *initiator = qp->qp->initiator;
 	struct nic_local *local = qp->local;
 	bool is_free;
 
@@ -346,6 +353,7 @@ static void local_end(struct nic_qp *qp)
 			(struct channel_offsets){local->local.channel_offset, local->ring_offset};
 	list_remove(&local->link);
 	nic_peer_put(local->peer);
+	cold_pool_give(&initiators, initiator, initiator->qp != NULL);
 	free(local);
 }
 

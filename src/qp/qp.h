@@ -267,7 +267,8 @@ struct qp {
 	bool has_cc; /* there is congestion control */
 	bool is_cnp_pending; /* the notification point has to send a CNP */
 	struct qp_local *local; /* NULL: the peer is on another host, or unknown */
-	/* Where the next post within this host will store; 0: unknown. Hints for qp_prefetch(). */
+	struct local_initiator *initiator; /* local/initiator/local_qp.h; NULL: no connection */
+	/* Hints, read by any thread (qp_prefetch): where the next local post stores; 0: unknown */
 	/* Distance from a remote address to its mapping in this process */
 	_Atomic uintptr_t write_shift;
 	_Atomic uintptr_t record_place;
@@ -276,8 +277,7 @@ struct qp {
 	enum lane_tx tx_list;
 	struct signal signal;
 	void *user; /* qp_init.user */
-	/* The index is the number of a bit of `counted` */
-	struct completion_counter *completion_counters[COUNTED_BITS];
+	struct completion_counter *completion_counters[COUNTED_BITS]; /* by the bit of `counted` */
 };
 
 static inline void qp_count(struct qp *qp, enum counter counter, uint64_t amount)

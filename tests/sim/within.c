@@ -40,10 +40,10 @@ static void maybe_revoke(struct within *within)
 		sim_random_next(&within->world->local_random) % within->revoked_in)
 		return;
 	for (uint32_t i = 0; i < within->local_count; i++) {
-		struct local_qp *local = within->local[i];
+		struct request_channel *target = within->local[i]->qp->initiator->target;
 
-		if (local->target && atomic_load(&local->target->in_use) & CHANNEL_USES_KEY)
-			atomic_fetch_or(&local->target->in_use, CHANNEL_IS_REVOKED);
+		if (target && atomic_load(&target->in_use) & CHANNEL_USES_KEY)
+			atomic_fetch_or(&target->in_use, CHANNEL_IS_REVOKED);
 	}
 }
 
@@ -181,13 +181,15 @@ void within_connect(struct world *world, struct qp *qp, uint32_t number)
 	struct host *host = &world->host[number];
 	struct within *within = host->within;
 	struct local_channel place;
+	struct local_initiator *initiator;
 	struct local_qp *local;
 	bool has_way;
 
 	if (!within || !has_way_in(qp->type))
 		return;
 	local = calloc(1, sizeof(*local));
-	if (!local || within->local_count == CONNECTION_COUNT_MAX)
+	initiator = calloc(1, sizeof(*initiator));
+	if (!local || !initiator || within->local_count == CONNECTION_COUNT_MAX)
 		abort();
 	has_way = sim_random_next(&world->local_random) % 8 != 0;
 	place.offset = arena_alloc(&host->arena, sizeof(struct request_channel));
@@ -199,7 +201,7 @@ void within_connect(struct world *world, struct qp *qp, uint32_t number)
 	place.lane = &within->lane[qp->lane->index];
 	place.srqs_offset = within->srqs_offset;
 	within->local[within->local_count++] = local;
-	local_connect(local, qp, &place, has_way ? &within->peer : NULL,
+	local_connect(local, initiator, qp, &place, has_way ? &within->peer : NULL,
 		has_way ? table_of_slot(&world->host[1 - number], qp->attr.dest_qpn >> 16) : NULL);
 	table_of(host, qp->lane->index)->offset[qp->qpn % CHANNEL_TABLE_COUNT] = place.offset;
 }
@@ -211,6 +213,7 @@ void within_disconnect(struct world *world, struct qp *qp)
 		struct within *within = host->within;
 
 		for (uint32_t j = 0; within && j < within->local_count; j++) {
+			struct local_initiator *initiator = qp->initiator;
 			struct local_qp *local = within->local[j];
 
 			if (local->qp != qp)
@@ -218,6 +221,7 @@ void within_disconnect(struct world *world, struct qp *qp)
 			table_of(host, qp->lane->index)->offset[qp->qpn % CHANNEL_TABLE_COUNT] = 0;
 			if (!local_disconnect(local, sim_now_ns(world->sim)))
 				abort();
+			free(initiator);
 			free(local);
 			within->local[j] = within->local[--within->local_count];
 			return;

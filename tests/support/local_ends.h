@@ -49,6 +49,7 @@ struct end {
 	struct local_owner owner;
 	struct peer peer; /* the other end */
 	struct local_qp local;
+	struct local_initiator initiator;
 };
 
 static struct end ends[2];
@@ -272,7 +273,7 @@ static inline void meet(uint32_t number)
 	assert_int_equal(
 		mr_table_view(&end->peer.mrs, end->peer.base, end->peer.bytes, &other->mrs_public),
 		0);
-	local_connect(&end->local, end->qp, &place, &end->peer,
+	local_connect(&end->local, &end->initiator, end->qp, &place, &end->peer,
 		arena_at(&other->arena, other->table_offset));
 	table->offset[end->qp->qpn % CHANNEL_TABLE_COUNT] = end->channel_offset;
 }

@@ -3,6 +3,8 @@
  * Connections within one host: when an initiator may enter the channel, and what happens when an
  * end disconnects or dies.
  */
+#include <sys/mman.h>
+
 #include "support/local_ends.h"
 
 /* --- who may enter --- */
@@ -15,12 +17,12 @@ static void channel_of_another_connection_is_not_entered(void **state)
 	assert_true(has_packets(0));
 	channel_of(1)->rq_psn = PSN;
 	channel_of(1)->remote = gid_of(7);
-	assert_false(local_attach(&ends[0].local));
+	assert_false(local_attach(ends[0].qp));
 	channel_of(1)->remote = gid_of(0);
 	channel_of(1)->cq_offset = ARENA_BYTES;
-	assert_false(local_attach(&ends[0].local));
+	assert_false(local_attach(ends[0].qp));
 	channel_of(1)->cq_offset = arena_offset(&ends[1].arena, ends[1].recv_cq.ring);
-	assert_true(local_attach(&ends[0].local));
+	assert_true(local_attach(ends[0].qp));
 }
 
 static void channel_that_was_closed_and_opened_is_another_one(void **state)
@@ -268,8 +270,8 @@ static void request_whose_mark_is_revoked_is_done_once_more(void **state)
 		if (opcode == WR_SEND)
 			post_receive(7);
 		ends[0].peer.ops = ways[i / 4];
-		ends[0].local.remote = (struct mr_cached){.key_word = NULL};
-		ends[0].local.receive = (struct mr_cached){.key_word = NULL};
+		ends[0].initiator.remote = (struct mr_cached){.key_word = NULL};
+		ends[0].initiator.receive = (struct mr_cached){.key_word = NULL};
 		post(opcode, bytes);
 		/*
 		 * Plain requests are tried once more with the cached key, because the owner does
@@ -286,7 +288,7 @@ static void request_whose_mark_is_revoked_is_done_once_more(void **state)
 		if (opcode == WR_SEND)
 			assert_int_equal(poll_received().wr_id, 7);
 		assert_memory_equal(ends[1].memory, ends[0].memory, bytes);
-		ends[0].local.has_unmapped_atomics = false;
+		ends[0].initiator.has_unmapped_atomics = false;
 	}
 	post(WR_RDMA_WRITE, 100);
 	assert_false(has_packets(0));
@@ -353,6 +355,25 @@ static void peer_that_is_gone_is_not_touched(void **state)
 	assert_true(has_packets(0));
 }
 
+/* A write to that state would be a crash here. In production it would take a page of memory. */
+static void end_without_requests_does_not_write_to_its_state_of_an_initiator(void **state)
+{
+	void *zeros = mmap(NULL, sizeof(struct local_initiator), PROT_READ,
+		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	(void)state;
+	assert_true(zeros != MAP_FAILED);
+	ends[1].qp->initiator = zeros;
+	post_receive(1);
+	post(WR_SEND, 8);
+	collect();
+	assert_int_equal(poll_received().wr_id, 1);
+	qp_set_state(ends[1].qp, QP_ERR, NOW_NS);
+	assert_true(local_disconnect(&ends[1].local, NOW_NS));
+	assert_null(ends[1].qp->initiator);
+	munmap(zeros, sizeof(struct local_initiator));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -374,6 +395,7 @@ int main(void)
 		TEST(deregistration_waits_for_who_uses_the_key_and_for_nobody_else),
 		TEST(last_message_is_collected_before_the_connection_ends),
 		TEST(peer_that_is_gone_is_not_touched),
+		TEST(end_without_requests_does_not_write_to_its_state_of_an_initiator),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -174,7 +174,7 @@ static void request_that_an_initiator_held_who_died_is_flushed_with_the_queue_pa
 	cqe = poll_received();
 	assert_int_equal(cqe.wr_id, 51);
 	assert_int_equal(cqe.status, WC_WR_FLUSH_ERR);
-	ends[0].local.is_inside = false;
+	ends[0].initiator.is_inside = false;
 	local_forget_peer(&ends[0].local);
 }
 
@@ -192,7 +192,7 @@ static void held_request_that_was_not_posted_is_none(void **state)
 	qp_set_state(ends[1].qp, QP_ERR, NOW_NS);
 	assert_true(cq_is_empty(&ends[1].recv_cq));
 	assert_int_equal(atomic_load(ends[1].lane.unsound), 1);
-	ends[0].local.is_inside = false;
+	ends[0].initiator.is_inside = false;
 	local_forget_peer(&ends[0].local);
 }
 
@@ -215,6 +215,7 @@ static void what_was_held_is_not_found_by_the_next_connection(void **state)
 	assert_true(local_disconnect(&ends[1].local, NOW_NS));
 	channel_open(channel_of(1), ring_of(1));
 	ends[1].qp->local = &ends[1].local.base;
+	ends[1].qp->initiator = &ends[1].initiator;
 	qp_set_state(ends[1].qp, QP_ERR, NOW_NS);
 	assert_int_equal(poll_received().wr_id, 50); /* the responder had it */
 	assert_true(cq_is_empty(&ends[1].recv_cq));

@@ -12,7 +12,7 @@
 enum { BATCH_COUNT_MAX = 64 };
 
 /* The local bytes of a plain request of up to `limit_bytes`; NULL when the request is not plain. */
-static inline const uint8_t *batch_source(struct local_qp *local, const struct send_wqe *wqe,
+static inline const uint8_t *batch_source(struct local_initiator *local, const struct send_wqe *wqe,
 	enum wr_opcode opcode, uint32_t limit_bytes)
 {
 	const struct sge *sge = wqe->sge;
@@ -32,7 +32,7 @@ static inline const uint8_t *batch_source(struct local_qp *local, const struct s
 /* --- WRITEs --- */
 
 /* Does the target permit RDMA WRITE? */
-static inline bool batch_may_write(struct local_qp *local)
+static inline bool batch_may_write(struct local_initiator *local)
 {
 	uint32_t access = atomic_load_explicit(&local->target->access, memory_order_relaxed);
 
@@ -44,7 +44,7 @@ static inline bool batch_may_write(struct local_qp *local)
  * that range there.
  */
 static __attribute__((noinline)) uint8_t *write_target_keep(
-	struct local_qp *local, const struct send_wqe *wqe)
+	struct local_initiator *local, const struct send_wqe *wqe)
 {
 	const struct sge range = {wqe->remote_address, wqe->total_bytes, wqe->rkey};
 	const struct local_theirs theirs = {
@@ -57,14 +57,14 @@ static __attribute__((noinline)) uint8_t *write_target_keep(
  * The address in this process of the request's target, if the target is in the cached range;
  * otherwise NULL.
  */
-static inline uint8_t *write_target(const struct local_qp *local, const struct send_wqe *wqe)
+static inline uint8_t *write_target(const struct local_initiator *local, const struct send_wqe *wqe)
 {
 	return mr_cached_find(&local->remote, wqe->rkey, MR_REMOTE_WRITE | MR_TOUCH,
 		wqe->remote_address, wqe->total_bytes);
 }
 
 static inline void write_place(
-	struct local_qp *local, const struct send_wqe *wqe, uint8_t *to, const uint8_t *from)
+	struct local_initiator *local, const struct send_wqe *wqe, uint8_t *to, const uint8_t *from)
 {
 	copy_place_any(to, from, wqe->total_bytes);
 	qp_expect_write(local->qp, to, wqe->remote_address);
@@ -76,7 +76,7 @@ static inline void write_place(
  * bytes to *bytes.
  */
 static __attribute__((noinline)) uint32_t batch_write_more(
-	struct local_qp *local, struct send_queue *sq, uint32_t count, uint32_t *bytes)
+	struct local_initiator *local, struct send_queue *sq, uint32_t count, uint32_t *bytes)
 {
 	uint32_t first = sq->completed, done;
 
@@ -100,8 +100,8 @@ static __attribute__((noinline)) uint32_t batch_write_more(
  * owner has revoked the mark meanwhile, no request counts as executed, and local_execute() executes
  * all of them again.
  */
-static inline uint32_t batch_write(
-	struct local_qp *local, struct send_queue *sq, const struct send_wqe *wqe, uint32_t count)
+static inline uint32_t batch_write(struct local_initiator *local, struct send_queue *sq,
+	const struct send_wqe *wqe, uint32_t count)
 {
 	struct request_channel *target = local->target;
 	const uint8_t *from = batch_source(local, wqe, WR_RDMA_WRITE, LOCAL_STEP_BYTES);
@@ -138,7 +138,7 @@ static inline uint32_t batch_write(
  * range there.
  */
 static __attribute__((noinline)) uint8_t *send_target_keep(
-	struct local_qp *local, const struct sge *sge, uint32_t bytes)
+	struct local_initiator *local, const struct sge *sge, uint32_t bytes)
 {
 	const struct sge range = {sge->address, bytes, sge->lkey};
 	const struct local_theirs theirs = {
@@ -148,7 +148,7 @@ static __attribute__((noinline)) uint8_t *send_target_keep(
 }
 
 /* Execute one SEND. Its in-use mark is cleared when its record is published. */
-static inline bool batch_send_one(struct local_qp *local, const struct send_wqe *wqe)
+static inline bool batch_send_one(struct local_initiator *local, const struct send_wqe *wqe)
 {
 	const uint8_t *from = batch_source(local, wqe, WR_SEND, LOCAL_STEP_BYTES);
 	uint32_t revoked = channel_revoked(local->target);
@@ -177,8 +177,8 @@ static inline bool batch_send_one(struct local_qp *local, const struct send_wqe 
 		local_deliver(local, wqe, WC_RECV, wr_id);
 }
 
-static inline uint32_t batch_send(
-	struct local_qp *local, struct send_queue *sq, const struct send_wqe *wqe, uint32_t count)
+static inline uint32_t batch_send(struct local_initiator *local, struct send_queue *sq,
+	const struct send_wqe *wqe, uint32_t count)
 {
 	uint32_t first = sq->completed, done = 0;
 
@@ -204,7 +204,7 @@ static inline uint32_t batch_send(
  */
 static inline uint32_t batch_execute(struct qp *qp, uint32_t count, uint64_t now_ns)
 {
-	struct local_qp *local = local_from_qp(qp);
+	struct local_initiator *local = qp->initiator;
 	struct send_queue *sq = qp->sq;
 	const struct send_wqe *wqe = sq_at(sq, sq->completed);
 	uint32_t done;
@@ -252,10 +252,10 @@ static __attribute__((noinline)) bool batches_execute(struct qp *qp, uint64_t no
  */
 __attribute__((flatten)) bool local_execute_posted(struct qp *qp, uint64_t now_ns)
 {
-	struct local_qp *local = local_from_qp(qp);
+	struct local_initiator *local = qp->initiator;
 	const struct send_queue *sq = qp->sq;
 
-	if (!local->target && !local_attach(local))
+	if (!local->target && !local_attach(qp))
 		return false;
 	if (sq->posted - sq->completed != 1)
 		return batches_execute(qp, now_ns);

@@ -20,7 +20,7 @@ static enum opcode_class class_of(const struct qp *qp)
  * the CPU would stall until these stores have left its store buffer.
  */
 static inline __attribute__((always_inline)) void ends_fill(
-	const struct local_qp *local, bool is_request, struct captured *about)
+	const struct local_initiator *local, bool is_request, struct captured *about)
 {
 	const struct qp *qp = local->qp;
 	const struct qp_path *path = &qp->attr.path;
@@ -92,7 +92,7 @@ struct packet_role {
 	struct capture_model *model; /* the packet becomes this model; NULL: no model */
 };
 
-static void packet_show(const struct local_qp *local, const struct packet *packet,
+static void packet_show(const struct local_initiator *local, const struct packet *packet,
 	const struct send_wqe *wqe, uint64_t offset, struct packet_role role)
 {
 	const struct qp *qp = local->qp;
@@ -115,7 +115,7 @@ static void packet_show(const struct local_qp *local, const struct packet *packe
 	capture_put_placed(capture, place, count, local->captured.now_ns);
 }
 
-static void request_show(struct local_qp *local, const struct packet *packet,
+static void request_show(struct local_initiator *local, const struct packet *packet,
 	const struct send_wqe *wqe, struct capture_model *model)
 {
 	packet_show(local, packet, wqe, 0, (struct packet_role){true, 0, model});
@@ -126,7 +126,7 @@ static void request_show(struct local_qp *local, const struct packet *packet,
  * takes more than one.
  */
 static void request_init(
-	struct local_qp *local, struct packet *packet, enum opcode opcode, uint32_t packets)
+	struct local_initiator *local, struct packet *packet, enum opcode opcode, uint32_t packets)
 {
 	const struct qp *qp = local->qp;
 
@@ -138,8 +138,8 @@ static void request_init(
 }
 
 /* Initialize a packet of the peer's answer. */
-static void answer_init(
-	const struct local_qp *local, struct packet *packet, enum opcode opcode, struct psn psn)
+static void answer_init(const struct local_initiator *local, struct packet *packet,
+	enum opcode opcode, struct psn psn)
 {
 	packet_init(packet, (enum opcode)((uint32_t)class_of(local->qp) | (uint32_t)opcode));
 	packet->bth.dest_qpn = qpn_from(local->qp->qpn);
@@ -148,7 +148,7 @@ static void answer_init(
 		.kind = AETH_ACK, .value = CREDIT_CODE_UNLIMITED, .msn = local->captured.msn};
 }
 
-static void answer_show(struct local_qp *local, enum opcode opcode, uint64_t original,
+static void answer_show(struct local_initiator *local, enum opcode opcode, uint64_t original,
 	const struct send_wqe *wqe, struct psn psn)
 {
 	struct packet packet;
@@ -170,8 +170,8 @@ static inline uint64_t model_key(const struct qp *qp, const struct send_wqe *wqe
 		(uint64_t)qp->attr.migration << 1 | ((wqe->flags & SEND_SOLICITED) != 0);
 }
 
-/* Do models of this one-packet request exist, so that its packets can be repetitions? */
-static inline bool has_models(const struct local_qp *local, const struct send_wqe *wqe)
+/* May the packets of the request, which is one packet long, repeat models? */
+static inline bool has_models(const struct local_initiator *local, const struct send_wqe *wqe)
 {
 	const struct local_captured *captured = &local->captured;
 	const struct capture *capture = local->qp->lane->capture;
@@ -186,7 +186,7 @@ static inline bool has_models(const struct local_qp *local, const struct send_wq
  * Begin the models of a request, in place of the models of another key. Returns whether the packets
  * of the request become models.
  */
-static bool models_begin(struct local_qp *local, const struct send_wqe *wqe)
+static bool models_begin(struct local_initiator *local, const struct send_wqe *wqe)
 {
 	struct local_captured *captured = &local->captured;
 	const struct qp *qp = local->qp;
@@ -206,7 +206,7 @@ static bool models_begin(struct local_qp *local, const struct send_wqe *wqe)
 /* --- requests --- */
 
 /* Capture a SEND or WRITE. */
-static void message_show(struct local_qp *local, const struct send_wqe *wqe)
+static void message_show(struct local_initiator *local, const struct send_wqe *wqe)
 {
 	const struct qp *qp = local->qp;
 	uint32_t count = message_packet_count(qp, wqe->total_bytes);
@@ -229,8 +229,8 @@ static void message_show(struct local_qp *local, const struct send_wqe *wqe)
 }
 
 /* Capture packet `index` of the responses to a READ, whose first PSN is `first`. */
-static void response_show(struct local_qp *local, const struct send_wqe *wqe, struct psn first,
-	uint32_t index, struct capture_model *model)
+static void response_show(struct local_initiator *local, const struct send_wqe *wqe,
+	struct psn first, uint32_t index, struct capture_model *model)
 {
 	uint32_t mtu_bytes = local->qp->mtu_bytes;
 	uint32_t count = message_packet_count(local->qp, wqe->total_bytes);
@@ -242,7 +242,7 @@ static void response_show(struct local_qp *local, const struct send_wqe *wqe, st
 	packet_show(local, &packet, wqe, offset, (struct packet_role){false, 0, model});
 }
 
-static void read_show(struct local_qp *local, const struct send_wqe *wqe)
+static void read_show(struct local_initiator *local, const struct send_wqe *wqe)
 {
 	uint32_t count = message_packet_count(local->qp, wqe->total_bytes);
 	struct psn first = local->captured.next;
@@ -259,7 +259,7 @@ static void read_show(struct local_qp *local, const struct send_wqe *wqe)
 }
 
 /* Capture an atomic. The original value is already in the request's scatter list. */
-static void atomic_show(struct local_qp *local, const struct send_wqe *wqe)
+static void atomic_show(struct local_initiator *local, const struct send_wqe *wqe)
 {
 	const struct qp *qp = local->qp;
 	bool is_swap = wqe->opcode == WR_ATOMIC_CMP_AND_SWP;
@@ -283,7 +283,7 @@ static void atomic_show(struct local_qp *local, const struct send_wqe *wqe)
 }
 
 /* Capture an ATOMIC WRITE or FLUSH (IBTA annex A19). */
-static void annex_show(struct local_qp *local, const struct send_wqe *wqe)
+static void annex_show(struct local_initiator *local, const struct send_wqe *wqe)
 {
 	bool is_flush = wqe->opcode == WR_FLUSH;
 	struct psn psn = local->captured.next;
@@ -307,8 +307,9 @@ static void annex_show(struct local_qp *local, const struct send_wqe *wqe)
  * Record a packet that repeats `model`, with the first `count` bytes of its payload. Returns false
  * if the ring has no place for it.
  */
-static inline bool repetition_put(const struct local_qp *local, struct capture_model *model,
-	const struct send_wqe *wqe, const uint8_t *payload, uint32_t count)
+static inline bool repetition_put(const struct local_initiator *local,
+	const struct capture_model *model, const struct send_wqe *wqe, const uint8_t *payload,
+	uint32_t count)
 {
 	const struct local_captured *captured = &local->captured;
 	struct capture *capture = local->qp->lane->capture;
@@ -339,7 +340,8 @@ static inline bool repetition_put(const struct local_qp *local, struct capture_m
 }
 
 /* The payload of the request, if it is in one piece; else NULL. */
-static inline const uint8_t *payload_piece(const struct local_qp *local, const struct send_wqe *wqe)
+static inline const uint8_t *payload_piece(
+	const struct local_initiator *local, const struct send_wqe *wqe)
 {
 	const struct sge *sge = wqe->sge;
 
@@ -367,7 +369,7 @@ static inline uint32_t carrier_header_bytes(const struct send_wqe *wqe)
  * Record the request, whose packets have models, as repetitions. Returns false, and records
  * nothing, if that is not possible.
  */
-static bool repetition_show(struct local_qp *local, const struct send_wqe *wqe)
+static bool repetition_show(struct local_initiator *local, const struct send_wqe *wqe)
 {
 	struct local_captured *captured = &local->captured;
 	struct capture *capture = local->qp->lane->capture;
@@ -395,8 +397,8 @@ static bool repetition_show(struct local_qp *local, const struct send_wqe *wqe)
 	return true;
 }
 
-/* If the ring has no room, drop all packets of the request, and move the next PSN past them. */
-static bool request_drop(struct local_qp *local, const struct send_wqe *wqe)
+/* If the ring has no room, drop all packets of the request, and advance by their PSNs. */
+static bool request_drop(struct local_initiator *local, const struct send_wqe *wqe)
 {
 	struct local_captured *captured = &local->captured;
 	const struct qp *qp = local->qp;
@@ -411,7 +413,7 @@ static bool request_drop(struct local_qp *local, const struct send_wqe *wqe)
 	return true;
 }
 
-static void request_capture(struct local_qp *local, const struct send_wqe *wqe)
+static void request_capture(struct local_initiator *local, const struct send_wqe *wqe)
 {
 	local->captured.msn = msn_add(local->captured.msn, 1);
 	if (repetition_show(local, wqe) || request_drop(local, wqe))
@@ -434,7 +436,7 @@ static void request_capture(struct local_qp *local, const struct send_wqe *wqe)
 	}
 }
 
-static void capture_begin(struct local_qp *local)
+static void capture_begin(struct local_initiator *local)
 {
 	struct local_captured *captured = &local->captured;
 
@@ -445,13 +447,13 @@ static void capture_begin(struct local_qp *local)
 	captured->now_ns = capture_now_ns(local->qp->lane->capture);
 }
 
-void local_capture(struct local_qp *local, const struct send_wqe *wqe)
+void local_capture(struct local_initiator *local, const struct send_wqe *wqe)
 {
 	capture_begin(local);
 	request_capture(local, wqe);
 }
 
-void local_capture_batch(struct local_qp *local, uint32_t count)
+void local_capture_batch(struct local_initiator *local, uint32_t count)
 {
 	struct send_queue *sq = local->qp->sq;
 

@@ -20,10 +20,10 @@
 #include "wire/packet.h"
 
 /* Capture a request that was executed and has not completed. The lane is being captured. */
-void local_capture(struct local_qp *local, const struct send_wqe *wqe);
+void local_capture(struct local_initiator *local, const struct send_wqe *wqe);
 
-/* local_capture() for the next `count` requests of the send queue, which were executed at once. */
-void local_capture_batch(struct local_qp *local, uint32_t count);
+/* The same for the next `count` requests of the send queue, which were executed at once. */
+void local_capture_batch(struct local_initiator *local, uint32_t count);
 
 /* Capture one packet with the request's bytes from `offset` on. The lane is being captured. */
 void local_capture_packet(const struct qp *qp, struct captured *about, const struct packet *packet,

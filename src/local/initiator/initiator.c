@@ -25,7 +25,7 @@ static bool is_for(const struct request_channel *channel, const struct qp *qp)
 }
 
 /* The target has opened another channel. Forget what was cached of the previous channel. */
-static void begin_anew(struct local_qp *local, struct request_channel *channel)
+static void begin_anew(struct local_initiator *local, struct request_channel *channel)
 {
 	local->is_inside = false;
 	local->is_rq_shared = channel->is_rq_shared || local->target_srqs;
@@ -44,19 +44,22 @@ static void begin_anew(struct local_qp *local, struct request_channel *channel)
 	receive_wait_begin(&local->wait, local->target_rq);
 }
 
-bool local_attach(struct local_qp *local)
+bool local_attach(struct qp *qp)
 {
-	const struct qp *qp = local->qp;
-	struct peer *peer = local->peer;
+	const struct local_qp *connection = local_from_qp(qp);
+	struct local_initiator *local = qp->initiator;
+	struct peer *peer = connection->peer;
 	struct request_channel *channel;
 	uint64_t offset;
 	uint32_t generation;
 
-	if (!local->table)
+	if (!connection->table)
 		return false;
-	offset =
-		atomic_load_explicit(&local->table->offset[qp->attr.dest_qpn % CHANNEL_TABLE_COUNT],
-			memory_order_acquire);
+	local->qp = qp;
+	local->peer = peer;
+	offset = atomic_load_explicit(
+		&connection->table->offset[qp->attr.dest_qpn % CHANNEL_TABLE_COUNT],
+		memory_order_acquire);
 	channel = peer_at_shared(peer, offset, sizeof(*channel));
 	if (!channel)
 		return false;
@@ -80,7 +83,7 @@ bool local_attach(struct local_qp *local)
 	is_ours = is_ours && (local->target_cq || local->target_srqs) && local->target_doorbell &&
 		local->target_ring;
 	if (is_ours) {
-		atomic_store(&channel->initiator, local->owner->who);
+		atomic_store(&channel->initiator, connection->owner->who);
 		local->generation = generation;
 		local->target_offset = offset;
 		local->target = channel;
@@ -92,14 +95,14 @@ bool local_attach(struct local_qp *local)
 
 bool local_can_execute(struct qp *qp, const struct send_wqe *wqe)
 {
-	struct local_qp *local = local_from_qp(qp);
+	struct local_initiator *local = qp->initiator;
 
 	/*
 	 * Rate limits, path migration and tag matching need packets. Tag matching does, because a
 	 * rendezvous message is acknowledged only when its data has arrived, and a request without
 	 * packets is complete at once.
 	 */
-	if (local_is_paced(qp) || qp->has_alt_path || qp_has_tags(qp) || !local_is_attached(local))
+	if (local_is_paced(qp) || qp->has_alt_path || qp_has_tags(qp) || !local_is_attached(qp))
 		return false;
 	switch ((int)wqe->opcode) {
 	case WR_RDMA_WRITE:
@@ -124,7 +127,7 @@ bool local_can_execute(struct qp *qp, const struct send_wqe *wqe)
 
 /* Move bytes between the request's local memory and the range that its remote key names. */
 static bool move_remote(
-	struct local_qp *local, const struct send_wqe *wqe, uint32_t access, bool is_written)
+	struct local_initiator *local, const struct send_wqe *wqe, uint32_t access, bool is_written)
 {
 	const struct request_channel *target = local->target;
 	struct sge range = {wqe->remote_address, wqe->total_bytes, wqe->rkey};
@@ -137,7 +140,7 @@ static bool move_remote(
 
 /* --- the first request --- */
 
-void local_notify_first(struct local_qp *local)
+void local_notify_first(struct local_initiator *local)
 {
 	struct request_channel *target = local->target;
 
@@ -151,7 +154,8 @@ void local_notify_first(struct local_qp *local)
 /* --- messages --- */
 
 /* No receive request is posted, or no record is free. Wait for a while, then use packets. */
-static enum qp_local_result not_ready(struct local_qp *local, uint64_t now_ns, uint64_t *ret_at_ns)
+static enum qp_local_result not_ready(
+	struct local_initiator *local, uint64_t now_ns, uint64_t *ret_at_ns)
 {
 	enum qp_local_result result;
 
@@ -165,7 +169,7 @@ static enum qp_local_result not_ready(struct local_qp *local, uint64_t now_ns, u
 }
 
 /* Publish a record. The caller has set the mark. Returns false when the channel was closed. */
-static bool record_publish(struct local_qp *local, const struct channel_record *record)
+static bool record_publish(struct local_initiator *local, const struct channel_record *record)
 {
 	struct request_channel *target = local->target;
 
@@ -180,7 +184,7 @@ static bool record_publish(struct local_qp *local, const struct channel_record *
 }
 
 bool local_deliver(
-	struct local_qp *local, const struct send_wqe *wqe, uint32_t opcode, uint64_t wr_id)
+	struct local_initiator *local, const struct send_wqe *wqe, uint32_t opcode, uint64_t wr_id)
 {
 	struct request_channel *target = local->target;
 	const struct wr_info *info = &wr_table[wqe->opcode];
@@ -221,7 +225,7 @@ bool local_deliver(
  * Find the receive request for the next message. If the queue is shared, another initiator may take
  * the request before this one does. Returns false when no request is posted, or no record is free.
  */
-static bool receive_peek(struct local_qp *local, struct recv_wqe *receive)
+static bool receive_peek(struct local_initiator *local, struct recv_wqe *receive)
 {
 	if (!channel_has_room(local->target, &local->collected_seen))
 		return false;
@@ -234,7 +238,7 @@ static bool receive_peek(struct local_qp *local, struct recv_wqe *receive)
 /* --- keys that go with a message --- */
 
 /* May the message invalidate the key that it names? */
-static bool may_invalidate(const struct local_qp *local, const struct send_wqe *wqe)
+static bool may_invalidate(const struct local_initiator *local, const struct send_wqe *wqe)
 {
 	const struct mr_user user = {local->target_pd, local->target->qpn};
 
@@ -242,7 +246,7 @@ static bool may_invalidate(const struct local_qp *local, const struct send_wqe *
 		mw_check(&local->peer->mrs, wqe->imm, user) == MR_OK;
 }
 
-bool local_invalidates_still(struct local_qp *local)
+bool local_invalidates_still(struct local_initiator *local)
 {
 	uint32_t collected = atomic_load_explicit(&local->target->collected, memory_order_acquire);
 
@@ -265,7 +269,7 @@ enum { FASTER_MAX = 1000 }; /* attempts to take a request before another initiat
  * Take the receive request that receive_peek() has found, or a later one. Returns false when other
  * initiators have taken all.
  */
-static bool shared_take_next(struct local_qp *local, struct recv_wqe *receive)
+static bool shared_take_next(struct local_initiator *local, struct recv_wqe *receive)
 {
 	for (uint32_t attempt = 0; attempt < FASTER_MAX; attempt++) {
 		if (shared_take(local, receive))
@@ -281,8 +285,8 @@ static bool shared_take_next(struct local_qp *local, struct recv_wqe *receive)
  * filled. The initiator makes all checks before it takes the request. So the copy fails only if the
  * owner has just removed the memory, or if pages of that memory are missing.
  */
-static enum qp_local_result send_shared(
-	struct local_qp *local, const struct send_wqe *wqe, uint64_t now_ns, uint64_t *ret_at_ns)
+static enum qp_local_result send_shared(struct local_initiator *local, const struct send_wqe *wqe,
+	uint64_t now_ns, uint64_t *ret_at_ns)
 {
 	struct recv_wqe receive;
 	struct local_theirs theirs = {
@@ -317,7 +321,7 @@ static enum qp_local_result send_shared(
  * Complete a WRITE WITH IMMEDIATE after its bytes were moved. The WRITE takes a receive request
  * from a shared receive queue.
  */
-static enum qp_local_result imm_shared(struct local_qp *local, const struct send_wqe *wqe,
+static enum qp_local_result imm_shared(struct local_initiator *local, const struct send_wqe *wqe,
 	struct recv_wqe *receive, uint64_t now_ns, uint64_t *ret_at_ns)
 {
 	if (!local_begin(local, CHANNEL_PUBLISHES))
@@ -332,8 +336,8 @@ static enum qp_local_result imm_shared(struct local_qp *local, const struct send
 
 /* --- requests --- */
 
-static enum qp_local_result send_execute(
-	struct local_qp *local, const struct send_wqe *wqe, uint64_t now_ns, uint64_t *ret_at_ns)
+static enum qp_local_result send_execute(struct local_initiator *local, const struct send_wqe *wqe,
+	uint64_t now_ns, uint64_t *ret_at_ns)
 {
 	struct recv_wqe receive;
 
@@ -361,8 +365,8 @@ static enum qp_local_result send_execute(
 	return is_done ? QP_LOCAL_DONE : QP_LOCAL_PACKETS;
 }
 
-static enum qp_local_result write_execute(
-	struct local_qp *local, const struct send_wqe *wqe, uint64_t now_ns, uint64_t *ret_at_ns)
+static enum qp_local_result write_execute(struct local_initiator *local, const struct send_wqe *wqe,
+	uint64_t now_ns, uint64_t *ret_at_ns)
 {
 	bool has_imm = wr_table[wqe->opcode].has_imm;
 	enum qp_local_result result;
@@ -383,7 +387,7 @@ static enum qp_local_result write_execute(
 	return QP_LOCAL_DONE;
 }
 
-static enum qp_local_result read_execute(struct local_qp *local, const struct send_wqe *wqe)
+static enum qp_local_result read_execute(struct local_initiator *local, const struct send_wqe *wqe)
 {
 	if (!move_remote(local, wqe, MR_REMOTE_READ, false))
 		return QP_LOCAL_PACKETS;
@@ -395,7 +399,7 @@ static enum qp_local_result read_execute(struct local_qp *local, const struct se
  * Do both ends permit requests that have an answer? If not, the request falls back to packets, and
  * this end's requester or the peer's responder refuses it.
  */
-static bool may_be_answered(const struct local_qp *local)
+static bool may_be_answered(const struct local_initiator *local)
 {
 	uint32_t access = atomic_load_explicit(&local->target->access, memory_order_relaxed);
 
@@ -405,7 +409,7 @@ static bool may_be_answered(const struct local_qp *local)
 enum qp_local_result local_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns,
 	uint64_t *ret_at_ns, enum fault *ret_fault)
 {
-	struct local_qp *local = local_from_qp(qp);
+	struct local_initiator *local = qp->initiator;
 	enum qp_local_result result;
 
 	if ((wr_table[wqe->opcode].has_answer && !may_be_answered(local)) ||

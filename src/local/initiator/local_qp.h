@@ -44,12 +44,15 @@ struct local_captured {
 	struct capture_model request, response;
 };
 
-/* The same-host state of a connected queue pair. Room `peer` allocates it with the connection. */
+/*
+ * The same-host state of a connected queue pair. Room `peer` allocates it with the connection. Most
+ * of many queue pairs are idle, so it has only what an idle one needs: to be a target, and to begin
+ * as initiator.
+ */
 struct local_qp {
 	struct qp_local base; /* qp->local */
 	struct qp *qp;
 	const struct local_owner *owner;
-	/* The fields for the role of target. */
 	struct request_channel *channel;
 	struct channel_ring *ring; /* the ring of `channel` */
 	uint64_t channel_offset;
@@ -57,13 +60,22 @@ struct local_qp {
 	struct local_watch *watch; /* NULL: the channel is not watched */
 	/* Records have taken receive requests that collect_all() has not counted yet */
 	bool has_taken;
-	uint32_t last_taken; /* channel_record.taken of the last of those records */
 	bool is_unsound; /* the channel had an invalid record, so no more records are collected */
-	/* The fields for the role of initiator. */
+	uint32_t last_taken; /* channel_record.taken of the last record that set has_taken */
 	struct peer *peer; /* NULL: unknown, or its process has ended */
 	/* Channels of the peer's lane that has the peer's queue pair */
 	const struct channel_table *table;
-	/* The peer's channel for this queue pair; NULL: not attached yet */
+};
+
+/*
+ * The state of the queue pair as initiator (qp->initiator). It lies in pages that an idle queue
+ * pair does not touch, and is zero until local_attach() is first called. All fields but `qp` and
+ * `peer` are set when that function finds the target's channel.
+ */
+struct local_initiator {
+	struct qp *qp; /* NULL: local_attach() was not called yet */
+	struct peer *peer; /* local_qp.peer */
+	/* The peer's channel for this queue pair; NULL: not attached */
 	struct request_channel *target;
 	struct channel_ring *target_ring; /* the ring of `target` */
 	/*
@@ -112,13 +124,16 @@ enum qp_local_result local_execute(struct qp *qp, const struct send_wqe *wqe, ui
 
 /*
  * The fast path (batch.c): execute and complete the plain requests at the head of the send queue.
- * The caller has just posted to `qp`, whose qp->local is set. Requests are executed only for an RC
- * queue pair whose requester has nothing under way. Returns false when requests remain for the
+ * The caller has just posted to `qp`, whose qp->initiator is set. Requests are executed only for an
+ * RC queue pair whose requester has nothing under way. Returns false when requests remain for the
  * transport.
  */
 bool local_execute_posted(struct qp *qp, uint64_t now_ns);
 
-/* Find the peer's channel for this queue pair. Returns false when the peer has not opened it. */
-bool local_attach(struct local_qp *local);
+/*
+ * Find the peer's channel for this queue pair, which has a struct local_initiator. Returns false
+ * when the peer has not opened the channel.
+ */
+bool local_attach(struct qp *qp);
 
 #endif

@@ -6,7 +6,7 @@
 
 /* May the first `bytes` bytes of the memory in the target's list be accessed now? */
 static bool theirs_check(
-	const struct local_qp *local, const struct local_theirs *theirs, uint64_t bytes)
+	const struct local_initiator *local, const struct local_theirs *theirs, uint64_t bytes)
 {
 	struct peer_place place;
 
@@ -24,14 +24,14 @@ static bool theirs_check(
 }
 
 /* Find the bytes at `at`, whose key the mark in the channel names. */
-static bool theirs_find(const struct local_qp *local, const struct local_theirs *theirs,
+static bool theirs_find(const struct local_initiator *local, const struct local_theirs *theirs,
 	const struct sge *at, struct peer_place *ret_place)
 {
 	return !peer_find_cached(local->peer, theirs->cached, at->lkey, theirs->user,
 		theirs->access, at->address, at->bytes, ret_place);
 }
 
-const uint8_t *local_own_keep(struct local_qp *local, const struct sge *sge, uint32_t bytes)
+const uint8_t *local_own_keep(struct local_initiator *local, const struct sge *sge, uint32_t bytes)
 {
 	uint8_t *pointer;
 
@@ -41,7 +41,7 @@ const uint8_t *local_own_keep(struct local_qp *local, const struct sge *sge, uin
 		: NULL;
 }
 
-uint8_t *local_theirs_keep(struct local_qp *local, const struct local_theirs *theirs)
+uint8_t *local_theirs_keep(struct local_initiator *local, const struct local_theirs *theirs)
 {
 	struct peer_place place;
 
@@ -55,8 +55,8 @@ uint8_t *local_theirs_keep(struct local_qp *local, const struct local_theirs *th
  * Move bytes between `own`, which the caller has checked, and the range `at` of the target's
  * memory. On success the mark is set and was not revoked during the move.
  */
-static bool move_step(struct local_qp *local, uint8_t *own, const struct local_theirs *theirs,
-	const struct sge *at, bool is_written)
+static bool move_step(struct local_initiator *local, uint8_t *own,
+	const struct local_theirs *theirs, const struct sge *at, bool is_written)
 {
 	struct peer_place place;
 
@@ -97,7 +97,7 @@ static bool is_null_region(const struct mr_table *mrs, const uint8_t *pointer)
 	return pointer == mrs->null_zeros || pointer == mrs->null_sink;
 }
 
-bool local_own_find(struct local_qp *local, uint32_t key, uint32_t access, uint64_t address,
+bool local_own_find(struct local_initiator *local, uint32_t key, uint32_t access, uint64_t address,
 	uint64_t bytes, uint8_t **ret_pointer)
 {
 	const struct qp *qp = local->qp;
@@ -111,7 +111,7 @@ bool local_own_find(struct local_qp *local, uint32_t key, uint32_t access, uint6
  * have at least that many bytes. Returns false when a step fails (move_step()); the bytes of the
  * steps before it were moved.
  */
-static bool move_steps(struct local_qp *local, const struct send_wqe *wqe,
+static bool move_steps(struct local_initiator *local, const struct send_wqe *wqe,
 	const struct local_theirs *theirs, uint64_t bytes, bool is_written)
 {
 	struct sge inlined = {(uint64_t)(uintptr_t)wqe->inline_bytes, wqe->total_bytes, 0};
@@ -144,7 +144,7 @@ static bool move_steps(struct local_qp *local, const struct send_wqe *wqe,
 	return true;
 }
 
-bool local_may_move(const struct local_qp *local, const struct send_wqe *wqe,
+bool local_may_move(const struct local_initiator *local, const struct send_wqe *wqe,
 	const struct local_theirs *theirs, bool is_written)
 {
 	const struct qp *qp = local->qp;
@@ -156,7 +156,7 @@ bool local_may_move(const struct local_qp *local, const struct send_wqe *wqe,
 }
 
 /* The usual case: one piece of local memory and one of the target's. */
-static bool move_once(struct local_qp *local, const struct send_wqe *wqe,
+static bool move_once(struct local_initiator *local, const struct send_wqe *wqe,
 	const struct local_theirs *theirs, bool is_written)
 {
 	uint32_t own_access = is_written ? MR_LOCAL_READ : MR_LOCAL_WRITE;
@@ -170,7 +170,7 @@ static bool move_once(struct local_qp *local, const struct send_wqe *wqe,
 	return move_step(local, own, theirs, &at, is_written);
 }
 
-bool local_move(struct local_qp *local, const struct send_wqe *wqe,
+bool local_move(struct local_initiator *local, const struct send_wqe *wqe,
 	const struct local_theirs *theirs, bool is_written)
 {
 	uint32_t bytes = wqe->total_bytes;

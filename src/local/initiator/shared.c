@@ -10,7 +10,8 @@
  * From now on the initiator's requests use the receive queue with number `srqn`. The caller has set
  * `target_rq`.
  */
-static void queue_begin(struct local_qp *local, const struct srq_public *public, uint32_t srqn)
+static void queue_begin(
+	struct local_initiator *local, const struct srq_public *public, uint32_t srqn)
 {
 	local->target_srqn = srqn;
 	local->target_serial = atomic_load(&public->serial);
@@ -22,7 +23,7 @@ static void queue_begin(struct local_qp *local, const struct srq_public *public,
 	local->receive = (struct mr_cached){.key_word = NULL};
 }
 
-bool shared_select(struct local_qp *local, uint32_t srqn)
+bool shared_select(struct local_initiator *local, uint32_t srqn)
 {
 	const struct peer *peer = local->peer;
 	uint64_t offset = atomic_load(&local->target_srqs->offset[srqn % SRQ_TABLE_SIZE]);
@@ -41,7 +42,7 @@ bool shared_select(struct local_qp *local, uint32_t srqn)
 	return true;
 }
 
-bool shared_peek(struct local_qp *local, struct recv_wqe *receive)
+bool shared_peek(struct local_initiator *local, struct recv_wqe *receive)
 {
 	const struct peer *peer = local->peer;
 
@@ -58,7 +59,7 @@ bool shared_peek(struct local_qp *local, struct recv_wqe *receive)
 	return false;
 }
 
-bool shared_take(struct local_qp *local, const struct recv_wqe *receive)
+bool shared_take(struct local_initiator *local, const struct recv_wqe *receive)
 {
 	struct channel_reservation *held = &local->target->reservation;
 
@@ -72,7 +73,7 @@ bool shared_take(struct local_qp *local, const struct recv_wqe *receive)
 	return true;
 }
 
-void shared_hand_over(struct local_qp *local)
+void shared_hand_over(struct local_initiator *local)
 {
 	const struct channel_record record = {
 		.opcode = CHANNEL_TAKEN, .number = local->target_srqn};

@@ -37,7 +37,7 @@
  * does not free the queue. Returns false when the target's process has no such queue; then the
  * request falls back to packets.
  */
-bool shared_select(struct local_qp *local, uint32_t srqn);
+bool shared_select(struct local_initiator *local, uint32_t srqn);
 
 /*
  * Find the receive request that a message could take now. Returns false when there is none. If
@@ -45,17 +45,17 @@ bool shared_select(struct local_qp *local, uint32_t srqn);
  * requests. Then this initiator's wait begins anew, because packets would have to wait for a
  * request, too.
  */
-bool shared_peek(struct local_qp *local, struct recv_wqe *receive);
+bool shared_peek(struct local_initiator *local, struct recv_wqe *receive);
 
 /*
  * Take the request that shared_peek() has found. The initiator has a mark in the channel, which has
  * room for a record. Returns false when another initiator or the responder has taken the request
  * first.
  */
-bool shared_take(struct local_qp *local, const struct recv_wqe *receive);
+bool shared_take(struct local_initiator *local, const struct recv_wqe *receive);
 
 /* Hand the last taken request, which has no record, over to the target's responder. */
-void shared_hand_over(struct local_qp *local);
+void shared_hand_over(struct local_initiator *local);
 
 /* --- the owner --- */
 

@@ -20,8 +20,8 @@ static struct mr_word word_of(const struct send_wqe *wqe)
  * bytes are not mapped in this process or not aligned. Then the request falls back to packets, and
  * the target's CPU executes it.
  */
-static bool word_find(
-	struct local_qp *local, const struct send_wqe *wqe, uint32_t access, uint8_t **ret_word)
+static bool word_find(struct local_initiator *local, const struct send_wqe *wqe, uint32_t access,
+	uint8_t **ret_word)
 {
 	struct mr_user user = {local->target_pd, local->target->qpn};
 	struct peer_place place = {.here = NULL};
@@ -40,7 +40,8 @@ static bool word_find(
  * May the original value be stored in the request's memory? *ret_result becomes the address for the
  * value; NULL if the memory is not one piece.
  */
-static bool result_find(struct local_qp *local, const struct send_wqe *wqe, uint8_t **ret_result)
+static bool result_find(
+	struct local_initiator *local, const struct send_wqe *wqe, uint8_t **ret_result)
 {
 	const struct qp *qp = local->qp;
 
@@ -63,7 +64,7 @@ static enum mr_fault result_store(
 }
 
 enum qp_local_result local_atomic(
-	struct local_qp *local, const struct send_wqe *wqe, enum fault *ret_fault)
+	struct local_initiator *local, const struct send_wqe *wqe, enum fault *ret_fault)
 {
 	const struct qp *qp = local->qp;
 	uint32_t granted = atomic_load_explicit(&local->target->access, memory_order_relaxed);
@@ -99,7 +100,8 @@ enum qp_local_result local_atomic(
 
 /* --- ATOMIC WRITE and FLUSH (IBTA annex A19) --- */
 
-static bool value_get(const struct local_qp *local, const struct send_wqe *wqe, uint64_t *ret_value)
+static bool value_get(
+	const struct local_initiator *local, const struct send_wqe *wqe, uint64_t *ret_value)
 {
 	const struct qp *qp = local->qp;
 
@@ -113,7 +115,7 @@ static bool value_get(const struct local_qp *local, const struct send_wqe *wqe, 
 		(uint8_t *)ret_value);
 }
 
-enum qp_local_result local_store_word(struct local_qp *local, const struct send_wqe *wqe)
+enum qp_local_result local_store_word(struct local_initiator *local, const struct send_wqe *wqe)
 {
 	uint32_t granted = atomic_load_explicit(&local->target->access, memory_order_relaxed);
 	struct mr_word word = {.operation = MR_WORD_STORE};
@@ -138,7 +140,7 @@ enum qp_local_result local_store_word(struct local_qp *local, const struct send_
  * This FLUSH has nothing to write back: earlier requests are complete, and the caches of all CPUs
  * are coherent.
  */
-enum qp_local_result local_flush(struct local_qp *local, const struct send_wqe *wqe)
+enum qp_local_result local_flush(struct local_initiator *local, const struct send_wqe *wqe)
 {
 	uint32_t granted = atomic_load_explicit(&local->target->access, memory_order_relaxed);
 	const struct mr_table *mrs = &local->peer->mrs;
