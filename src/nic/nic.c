@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -75,86 +74,6 @@ void nic_wait_end(int before)
 {
 	pthread_mutex_lock(&lock);
 	cancel_before = before;
-}
-
-/* Read /dev/urandom if getrandom() fails. It fails in some sandboxes, and before Linux 3.17. */
-static bool random_read(void *bytes, size_t count)
-{
-	int before = cancel_forbid();
-	int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
-	bool has_all = fd >= 0 && read(fd, bytes, count) == (ssize_t)count;
-
-	if (fd >= 0)
-		close(fd);
-	cancel_allow(before);
-	return has_all;
-}
-
-/* Returns false if there is no source of random numbers. */
-static bool random_draw(void *bytes, size_t count)
-{
-	uint8_t *to = bytes;
-
-	while (count > 0) {
-		ssize_t got = getrandom(to, count, 0);
-
-		if (got < 0 && errno != EINTR)
-			return random_read(to, count);
-		if (got > 0) {
-			to += got;
-			count -= (size_t)got;
-		}
-	}
-	return true;
-}
-
-/*
- * A random number that is drawn when the NIC starts. If a later draw fails, random_from_reserve()
- * makes random numbers from this one by counting. Any thread may use this number.
- */
-static uint64_t random_reserve;
-
-static uint64_t random_from_reserve(void)
-{
-	return mix_u64(__atomic_add_fetch(&random_reserve, 0x9e3779b97f4a7c15u, __ATOMIC_RELAXED));
-}
-
-static int random_start(void)
-{
-	uint64_t first;
-
-	if (!random_draw(&first, sizeof(first)))
-		return log_refusal("no random numbers, so there is no NIC", "getrandom");
-	__atomic_store_n(&random_reserve, first, __ATOMIC_RELAXED);
-	return 0;
-}
-
-static void random_fill(void *bytes, size_t count)
-{
-	uint8_t *to = bytes;
-
-	if (random_draw(to, count))
-		return;
-	LOG_REFUSAL_ONCE("new memory keys are easier to guess", "getrandom");
-	for (size_t i = 0; i < count; i++)
-		to[i] = (uint8_t)random_from_reserve();
-}
-
-uint64_t nic_random_u64(void)
-{
-	uint64_t value = 0;
-
-	random_fill(&value, sizeof(value));
-	return value;
-}
-
-struct permutation *nic_permutation_draw(void)
-{
-	struct permutation *permutation = malloc(sizeof(*permutation));
-
-	if (permutation)
-		random_fill(permutation, sizeof(*permutation));
-	return permutation;
 }
 
 struct worker *nic_worker_next(uint32_t *index)
@@ -263,6 +182,7 @@ static void fork_child(void)
 		memset(&nic, 0, sizeof(nic));
 	}
 	NIC_PARTS_CALL(fork_child);
+	nic_random_forget();
 	nic_fabric_forget();
 	nic_failures_forget();
 	nic_epoch++;
@@ -549,7 +469,7 @@ int nic_start(void)
 	if (nic.is_up)
 		return 0;
 	nic_fork_watch();
-	error = random_start();
+	error = nic_random_start();
 	if (!error)
 		error = memory_open();
 	if (error)

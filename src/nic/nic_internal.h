@@ -203,7 +203,15 @@ void nic_agent_unclaim(struct agent_claim *claim);
 void nic_agent_start(void);
 void nic_agent_forget(void);
 
+/* nic_random.c: before all other draws. Returns 0, or -errno if there are no random numbers. */
+int nic_random_start(void);
+/* In the child of a fork: the parent will use the bytes that were drawn in advance. */
+void nic_random_forget(void);
+
 uint64_t nic_random_u64(void);
+
+/* The NIC is locked. Takes a system call only once in many calls. */
+uint8_t nic_random_byte(void);
 
 /* Returns a random permutation, which the caller frees; NULL when out of memory. */
 struct permutation *nic_permutation_draw(void);

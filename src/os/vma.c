@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -108,31 +110,103 @@ static bool query_next(int fd, uint64_t address, struct vma *vma)
 	return true;
 }
 
-bool vmas_have(uint64_t first, uint64_t last, int prot)
+/* Does the mapping go on at `first`, with all rights of `prot`? */
+static bool vma_continues(const struct vma *vma, uint64_t first, int prot)
+{
+	return vma->start <= first && vma->end > first && (vma->prot & prot) == prot;
+}
+
+/* vmas_have() by the ioctl. Returns 0, or -errno when `fd` does not answer. */
+static int query_have(int fd, uint64_t first, uint64_t last, int prot, bool *ret_has_all)
+{
+	struct vma vma;
+
+	do {
+		if (!query_next(fd, first, &vma)) {
+			*ret_has_all = false;
+			return errno == ENOENT ? 0 : -errno;
+		}
+		*ret_has_all = vma_continues(&vma, first, prot);
+		first = vma.end;
+	} while (*ret_has_all && vma.end <= last);
+	return 0;
+}
+
+/* vmas_have() by the lines of the file. */
+static bool text_have(FILE *text, uint64_t first, uint64_t last, int prot)
+{
+	char line[VMA_LINE_BYTES_MAX];
+	struct vma vma;
+
+	do {
+		if (!text_next(text, first, line, &vma) || !vma_continues(&vma, first, prot))
+			return false;
+		first = vma.end;
+	} while (vma.end <= last);
+	return true;
+}
+
+/*
+ * A descriptor of /proc/self/maps that answers queries, for the next call, because to open the file
+ * takes several times as long as to ask; -1: none. If the program has closed it, its number may be
+ * that of any file. Such a file does not answer, and is left alone.
+ */
+static _Atomic int kept_fd = -1;
+
+/* The descriptor tells the child of a fork about its parent. */
+static void fork_child(void)
+{
+	int fd = atomic_exchange(&kept_fd, -1);
+	struct vma vma;
+
+	if (fd >= 0 && query_next(fd, 0, &vma))
+		close(fd);
+}
+
+static void fork_watch(void)
+{
+	pthread_atfork(NULL, NULL, fork_child);
+}
+
+static void fd_keep(int fd)
+{
+	static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+	int none = -1;
+
+	pthread_once(&fork_once, fork_watch);
+	if (!atomic_compare_exchange_strong(&kept_fd, &none, fd))
+		close(fd);
+}
+
+static bool maps_have(uint64_t first, uint64_t last, int prot)
 {
 	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-	FILE *text = NULL;
-	char line[VMA_LINE_BYTES_MAX];
-	struct vma vma = {.end = first};
-	bool has_all = fd < 0;
+	bool has_all;
+	FILE *text;
 
-	while (!has_all) {
-		first = vma.end;
-		/*
-		 * The query fails with another error than ENOENT on an old kernel, or when a
-		 * sandbox refuses it.
-		 */
-		if (!text && !query_next(fd, first, &vma) && errno != ENOENT)
-			text = fdopen(fd, "r");
-		if (text && !text_next(text, first, line, &vma))
-			break;
-		if (vma.start > first || vma.end <= first || (vma.prot & prot) != prot)
-			break;
-		has_all = vma.end > last;
+	if (fd < 0)
+		return true;
+	/* The query fails on an old kernel, or when a sandbox refuses it. */
+	if (!query_have(fd, first, last, prot, &has_all)) {
+		fd_keep(fd);
+		return has_all;
 	}
+	text = fdopen(fd, "r");
+	has_all = text && text_have(text, first, last, prot);
 	if (text)
 		fclose(text);
-	else if (fd >= 0)
+	else
 		close(fd);
 	return has_all;
+}
+
+bool vmas_have(uint64_t first, uint64_t last, int prot)
+{
+	int fd = atomic_load(&kept_fd);
+	bool has_all;
+
+	if (fd >= 0 && !query_have(fd, first, last, prot, &has_all))
+		return has_all;
+	atomic_compare_exchange_strong(&kept_fd, &fd, -1);
+	return maps_have(first, last, prot);
 }

@@ -16,11 +16,6 @@
 #include "os/own_thread.h"
 #include "segment/segment.h"
 
-static uint8_t random_variant(void)
-{
-	return (uint8_t)nic_random_u64();
-}
-
 /* Unlock all lanes, and publish the number of regions. The NIC is locked. */
 static void lanes_leave(void)
 {
@@ -128,7 +123,7 @@ static bool is_moved(uint32_t key, uint32_t pd)
 static int region_add(const struct mr_region *region, bool is_alone, uint32_t *ret_key)
 {
 	struct mr_extent extent = extent_ref(region);
-	int error = mr_table_add(&nic.mrs, region, random_variant(), ret_key);
+	int error = mr_table_add(&nic.mrs, region, nic_random_byte(), ret_key);
 
 	if (error)
 		extent_unref(region, is_alone);
@@ -195,7 +190,7 @@ int nic_mr_register_null(uint32_t pd, uint32_t *ret_key)
 	nic_enter();
 	error = nic_start();
 	if (!error)
-		error = mr_table_add_null(&nic.mrs, pd, random_variant(), ret_key);
+		error = mr_table_add_null(&nic.mrs, pd, nic_random_byte(), ret_key);
 	if (!error)
 		nic.public->mr_count = mr_table_count(&nic.mrs);
 	nic_leave();
@@ -252,7 +247,7 @@ int nic_mw_create(uint32_t pd, enum mr_kind kind, uint32_t *ret_key)
 	nic_enter();
 	error = nic_start();
 	if (!error)
-		error = mw_add(&nic.mrs, pd, kind, kind == MR_KIND_WINDOW_2 ? 0 : random_variant(),
+		error = mw_add(&nic.mrs, pd, kind, kind == MR_KIND_WINDOW_2 ? 0 : nic_random_byte(),
 			ret_key);
 	nic_leave();
 	return error;
