@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "subnet/subnet_internal.h"
+#include "wire/infiniband/pkey.h"
 
 /* A frame on its way through the subnet, with all copies of it. */
 struct flight {
@@ -68,7 +69,7 @@ static void end_receive(
 	const uint8_t *mad;
 
 	if (flight->headers.has_bth &&
-		!port_pkey_matches(&at->ports[port], node_pkey_count(at), bth->pkey)) {
+		!pkey_table_matches(at->ports[port].pkeys, node_pkey_count(at), bth->pkey)) {
 		port_count_violation(&info->p_key_violations);
 		trap_key(subnet, node, port, TRAP_BAD_PKEY, &flight->headers, bth->pkey, 0);
 		return;
@@ -134,13 +135,13 @@ static void switch_multicast(struct subnet *subnet, uint32_t node, uint32_t in_p
 	struct flight *flight, uint32_t hops)
 {
 	const struct subnet_node *at = &subnet->nodes[node];
-	uint64_t ports[MULTICAST_MASK_WORDS];
+	const struct multicast_row copies = multicast_copies(
+		at->multicast, MULTICAST_FDB_CAP, flight->headers.lrh.dlid, in_port);
 
-	subnet_switch_group(subnet, node, flight->headers.lrh.dlid, ports);
-	if (ports[0] & 1 && in_port)
+	if (multicast_row_has(&copies, 0))
 		end_receive(subnet, node, 0, flight);
 	for (uint32_t port = 1; port <= at->port_count; port++)
-		if (port != in_port && ports[port / 64] >> port % 64 & 1)
+		if (multicast_row_has(&copies, port))
 			switch_pass(subnet, node, in_port, port, flight, hops);
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/arith.h"
 #include "subnet/subnet_internal.h"
+#include "wire/infiniband/pkey.h"
 
 enum {
 	MTU_HEADERS_BYTES = 124, /* the most from LRH to ICRC besides the payload (IBTA 7.7.8) */
@@ -280,18 +281,9 @@ uint32_t node_pkey_count(const struct subnet_node *node)
 	return node_is_switch(node) ? SWITCH_PKEYS : CA_PKEYS;
 }
 
-bool port_pkey_matches(const struct node_port *port, uint32_t count, uint16_t pkey)
-{
-	for (uint32_t i = 0; i < count; i++)
-		if ((port->pkeys[i] & 0x7fff) && !((port->pkeys[i] ^ pkey) & 0x7fff) &&
-			((port->pkeys[i] | pkey) & PKEY_FULL_MEMBER))
-			return true;
-	return false;
-}
-
 bool port_pkey_is_refused(const struct node_port *port, bool is_enforced, uint16_t pkey)
 {
-	return is_enforced && !port_pkey_matches(port, SWITCH_PKEYS, pkey);
+	return is_enforced && !pkey_table_matches(port->pkeys, SWITCH_PKEYS, pkey);
 }
 
 void port_count_violation(uint16_t *counter)
@@ -324,8 +316,7 @@ uint32_t port_frame_bytes_max(const struct node_port *port)
 static bool frame_may_leave(struct node_port *at, uint32_t count, bool is_smp)
 {
 	if (is_smp ? at->info.port_state >= IB_PORT_INIT
-		   : at->info.port_state == IB_PORT_ACTIVE &&
-				count <= port_frame_bytes_max(at))
+		   : at->info.port_state == IB_PORT_ACTIVE && count <= port_frame_bytes_max(at))
 		return true;
 	if (is_smp)
 		at->counters.vl15_dropped++;

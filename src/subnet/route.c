@@ -4,6 +4,7 @@
 
 #include "base/arith.h"
 #include "subnet/subnet_internal.h"
+#include "wire/infiniband/pkey.h"
 
 enum {
 	HOQ_LIFE_UNIT_NS = 4096,
@@ -97,7 +98,7 @@ static enum subnet_route_end walk_end(const struct walk *walk, uint32_t port)
 
 	if (!port_has_lid(&at->ports[port], walk->dlid))
 		return SUBNET_ROUTE_OTHER_LID;
-	return port_pkey_matches(&at->ports[port], node_pkey_count(at), walk->pkey)
+	return pkey_table_matches(at->ports[port].pkeys, node_pkey_count(at), walk->pkey)
 		? SUBNET_ROUTE_ARRIVES
 		: SUBNET_ROUTE_PKEY_END;
 }

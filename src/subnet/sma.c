@@ -158,7 +158,7 @@ static uint16_t get_multicast(const struct subnet_node *node, uint32_t modifier,
 		return MAD_STATUS_INVALID_VALUE;
 	for (uint32_t i = 0; i < SMA_MLIDS_OF_BLOCK; i++)
 		put_be16(data + i * 2,
-			(uint16_t)(node->multicast[at.first + i][at.word] >> at.shift));
+			(uint16_t)(node->multicast[at.first + i].ports[at.word] >> at.shift));
 	return MAD_STATUS_OK;
 }
 

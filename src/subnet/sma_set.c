@@ -318,7 +318,7 @@ static uint16_t set_multicast(struct subnet_node *node, uint32_t modifier, const
 	if (!sma_multicast_block(&at, modifier))
 		return MAD_STATUS_INVALID_VALUE;
 	for (uint32_t i = 0; i < SMA_MLIDS_OF_BLOCK; i++) {
-		uint64_t *mask = &node->multicast[at.first + i][at.word];
+		uint64_t *mask = &node->multicast[at.first + i].ports[at.word];
 
 		*mask &= ~(0xffffull << at.shift);
 		*mask |= (uint64_t)get_be16(data + i * 2) << at.shift;

@@ -328,15 +328,14 @@ uint8_t subnet_switch_route(const struct subnet *subnet, uint32_t node, uint16_t
 }
 
 void subnet_switch_group(
-	const struct subnet *subnet, uint32_t node, uint16_t mlid, uint64_t ret_ports[4])
+	const struct subnet *subnet, uint32_t node, uint16_t mlid, struct multicast_row *ret_row)
 {
 	const struct subnet_node *at = &subnet->nodes[node];
+	const struct multicast_row *row = node_is_switch(at)
+		? multicast_row_find(at->multicast, MULTICAST_FDB_CAP, mlid)
+		: NULL;
 
-	memset(ret_ports, 0, MULTICAST_MASK_WORDS * sizeof(*ret_ports));
-	if (node_is_switch(at) && mlid >= LID_MULTICAST_FIRST &&
-		mlid - LID_MULTICAST_FIRST < MULTICAST_FDB_CAP)
-		memcpy(ret_ports, at->multicast[mlid - LID_MULTICAST_FIRST],
-			sizeof(*at->multicast));
+	*ret_row = row ? *row : (struct multicast_row){{0}};
 }
 
 /* --- what a CA's user reports --- */

@@ -29,6 +29,7 @@
 
 #include "subnet/topology/topology.h"
 #include "wire/infiniband/attribute.h"
+#include "wire/infiniband/multicast_row.h"
 
 struct subnet;
 struct subnet_manager_calls;
@@ -161,9 +162,9 @@ bool subnet_port(const struct subnet *subnet, uint32_t node, uint32_t port,
 
 /* The output port of a LID at a switch; 255: none. */
 uint8_t subnet_switch_route(const struct subnet *subnet, uint32_t node, uint16_t lid);
-/* The output ports of a multicast LID at a switch, a bit for each port. */
+/* The output ports of a multicast LID at a switch. */
 void subnet_switch_group(
-	const struct subnet *subnet, uint32_t node, uint16_t mlid, uint64_t ret_ports[4]);
+	const struct subnet *subnet, uint32_t node, uint16_t mlid, struct multicast_row *ret_row);
 
 /* --- routes --- */
 

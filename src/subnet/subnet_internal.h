@@ -19,12 +19,12 @@
 
 #include "subnet/subnet.h"
 #include "wire/infiniband/mad_frame.h"
+#include "wire/infiniband/multicast_row.h"
 #include "wire/infiniband/smp.h"
 
 enum {
 	LINEAR_FDB_CAP = LID_UNICAST_MAX + 1,
 	MULTICAST_FDB_CAP = 1024,
-	MULTICAST_MASK_WORDS = 4, /* a bit for each of 255 ports */
 	CA_PKEYS = SUBNET_PKEYS_MAX,
 	SWITCH_PKEYS = 32,
 	PKEYS_OF_BLOCK = 32,
@@ -43,9 +43,7 @@ enum {
 	TRAP_SENDS_MAX = 8,
 };
 
-#define PKEY_FULL_MEMBER 0x8000
-
-/* The port number in PortInfo's modifier (IBTA 14.2.5.6). The manager uses upper bits for hints. */
+/* The port in the modifier of PortInfo (IBTA 14.2.5.6); the upper bits are hints of the manager. */
 #define PORT_NUMBER_MASK 0xff
 
 /* Traps (IBTA 14.2.5.1, table 131). */
@@ -97,8 +95,8 @@ struct subnet_node {
 	struct node_port *ports; /* port_count + 1; a CA does not use ports[0] */
 	struct ib_switch_info switch_info;
 	uint8_t *linear; /* LINEAR_FDB_CAP output ports */
-	uint64_t (*multicast)[MULTICAST_MASK_WORDS]; /* MULTICAST_FDB_CAP masks of ports */
-	uint16_t trap_count; /* traps so far: their transaction IDs are counted from this */
+	struct multicast_row *multicast; /* MULTICAST_FDB_CAP */
+	uint16_t trap_count; /* traps that were made, for their transaction IDs */
 	struct pending_trap traps[TRAPS_MAX];
 };
 
@@ -202,8 +200,6 @@ void port_set_state(struct subnet *subnet, uint32_t node, uint32_t port, enum ib
 void subnet_event_send(
 	struct subnet *subnet, uint32_t node, uint32_t port, enum subnet_event event);
 
-/* Does one of the port's P_Keys match (IBTA 10.9.3)? */
-bool port_pkey_matches(const struct node_port *port, uint32_t count, uint16_t pkey);
 uint32_t node_pkey_count(const struct subnet_node *node);
 /* Count a violation of a key; the counter sticks at its maximum. */
 void port_count_violation(uint16_t *counter);

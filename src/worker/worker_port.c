@@ -5,6 +5,7 @@
 
 #include "ib/ud/ud.h"
 #include "wire/infiniband/lrh.h"
+#include "wire/infiniband/pkey.h"
 
 /* The turn has a packet: read the clock, unless that was done in this turn. */
 static inline void turn_stamp(struct worker *worker)
@@ -96,8 +97,7 @@ static bool is_from_peer_lid(const struct qp *qp, uint16_t slid)
 static bool has_pkey(
 	const struct worker *worker, const struct port_ib_packet *packet, uint32_t index)
 {
-	return port_ib_pkeys_match(
-		port_ib_pkey(worker->ib, packet->link.port, index), packet->pkey);
+	return pkey_matches(port_ib_pkey(worker->ib, packet->link.port, index), packet->pkey);
 }
 
 /*
@@ -128,8 +128,8 @@ static bool on_frame(void *context, const struct port_ib_packet *packet)
 	if (!is_acceptable(worker, packet))
 		return false;
 	worker->lane.has_bad_qkey = false;
-	is_accepted = engine_receive(&worker->lane, &packet->origin, packet->data,
-		packet->data_bytes, worker->now_ns);
+	is_accepted = engine_receive(
+		&worker->lane, &packet->origin, packet->data, packet->data_bytes, worker->now_ns);
 	if (worker->lane.has_bad_qkey)
 		port_ib_violate(worker->ib, PORT_IB_BAD_QKEY);
 	return is_accepted;

@@ -9,6 +9,7 @@
 #include "wire/bytes.h"
 #include "wire/infiniband/attribute.h"
 #include "wire/infiniband/mad_frame.h"
+#include "wire/infiniband/multicast_row.h"
 #include "wire/infiniband/pkey.h"
 #include "wire/infiniband/smp.h"
 
@@ -179,6 +180,54 @@ static void directed_route_with_an_impossible_pointer_is_discarded(void **state)
 	assert_int_equal(smp_step(mad, true, 1).way, SMP_DISCARD);
 }
 
+static void pkeys_match_if_one_side_is_a_full_member(void **state)
+{
+	static const uint16_t table[] = {0x0123, 0x8124, 0x0000};
+	static const uint16_t others[] = {0x0124, 0x0123};
+
+	(void)state;
+	assert_true(pkey_matches(0x8123, 0x0123));
+	assert_true(pkey_matches(0x0123, 0x8123));
+	assert_true(pkey_matches(0x8123, 0x8123));
+	assert_false(pkey_matches(0x0123, 0x0123));
+	assert_false(pkey_matches(0x8123, 0x8124));
+	assert_false(pkey_matches(0, 0x8000));
+	assert_true(pkey_table_matches(table, 3, 0x8123));
+	assert_false(pkey_table_matches(table, 3, 0x0123));
+	assert_true(pkey_table_matches(table, 3, 0x0124));
+	assert_false(pkey_table_matches(table, 3, 0x8000));
+	assert_false(pkey_table_matches(table, 0, 0x8123));
+	assert_int_equal(pkey_find_common(table, 3, others, 2), 0x8124);
+	assert_int_equal(pkey_find_common(table, 1, others, 2), 0);
+}
+
+static void multicast_packet_goes_to_the_ports_of_its_row_but_never_back(void **state)
+{
+	struct multicast_row rows[3] = {{{0}}};
+	struct multicast_row copies;
+
+	(void)state;
+	multicast_row_set(&rows[1], 0, true);
+	multicast_row_set(&rows[1], 63, true);
+	multicast_row_set(&rows[1], 64, true);
+	multicast_row_set(&rows[1], 254, true);
+	copies = multicast_copies(rows, 3, 0xc001, 64);
+	for (uint32_t port = 0; port < MULTICAST_PORTS_MAX; port++)
+		assert_int_equal(
+			multicast_row_has(&copies, port), port == 0 || port == 63 || port == 254);
+	copies = multicast_copies(rows, 3, 0xc001, 7);
+	assert_true(multicast_row_has(&copies, 64));
+	multicast_row_set(&rows[1], 64, false);
+	copies = multicast_copies(rows, 3, 0xc001, 7);
+	assert_false(multicast_row_has(&copies, 64));
+	/* A row that is not set, one behind the table, and LIDs that are no group's. */
+	assert_int_equal(multicast_copies(rows, 3, 0xc000, 7).ports[0], 0);
+	assert_null(multicast_row_find(rows, 3, 0xc003));
+	assert_null(multicast_row_find(rows, 3, 0xbfff));
+	assert_null(multicast_row_find(rows, 0x4000, 0xffff));
+	assert_int_equal(multicast_copies(rows, 3, 0xc003, 7).ports[0], 0);
+}
+
 static void pkey_is_found_by_its_partition_as_a_full_member_first(void **state)
 {
 	static const uint16_t pkeys[] = {0x7fff, 0x0001, 0x8001, 0x0000, 0x8001, 0xffff, 0x0002};
@@ -197,6 +246,8 @@ static void pkey_is_found_by_its_partition_as_a_full_member_first(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(pkeys_match_if_one_side_is_a_full_member),
+		cmocka_unit_test(multicast_packet_goes_to_the_ports_of_its_row_but_never_back),
 		cmocka_unit_test(pkey_is_found_by_its_partition_as_a_full_member_first),
 		cmocka_unit_test(vcrc_is_that_of_its_polynomial),
 		cmocka_unit_test(icrc_of_a_frame_ignores_what_switches_change),

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The paths between the hosts: which ones exist, and where and why the others end. */
 #include "fabricd/console/console_internal.h"
-
-enum { PKEY_MASK = 0x7fff, PKEY_FULL_MEMBER = 0x8000 };
+#include "wire/infiniband/pkey.h"
 
 uint16_t console_pkey_choose(const struct subnet_port_view *from, const struct subnet_port_view *to)
 {
-	for (uint32_t i = 0; i < from->pkey_count; i++)
-		for (uint32_t j = 0; from->pkeys[i] & PKEY_MASK && j < to->pkey_count; j++)
-			if (((from->pkeys[i] ^ to->pkeys[j]) & PKEY_MASK) == 0 &&
-				(from->pkeys[i] | to->pkeys[j]) & PKEY_FULL_MEMBER)
-				return from->pkeys[i];
-	return from->pkeys[0];
+	const uint16_t common =
+		pkey_find_common(from->pkeys, from->pkey_count, to->pkeys, to->pkey_count);
+
+	return common ? common : from->pkeys[0];
 }
 
 uint8_t console_level_lowest(uint16_t levels)

@@ -135,15 +135,6 @@ const struct port_ib_counters *port_ib_counters(const struct port_ib *port);
 uint16_t port_ib_pkey(const struct port_ib *port, uint32_t number, uint32_t index);
 
 /*
- * May a packet with this P_Key reach a queue pair that has the P_Key `own`? One of the two keys has
- * to be that of a full member.
- */
-static inline bool port_ib_pkeys_match(uint16_t own, uint16_t pkey)
-{
-	return (own & 0x7fff) != 0 && ((own ^ pkey) & 0x7fff) == 0 && ((own | pkey) & 0x8000) != 0;
-}
-
-/*
  * Open a path. settings->ib has the port, the DLID and the path bits, and says whether packets have
  * a GRH. The LRH also has settings->service_level. The addresses, the traffic class, the flow label
  * and the hop limit of `settings` are for the GRH.

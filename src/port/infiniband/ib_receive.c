@@ -5,6 +5,7 @@
 #include "wire/infiniband/crc.h"
 #include "wire/infiniband/lid_address.h"
 #include "wire/infiniband/mad_frame.h"
+#include "wire/infiniband/pkey.h"
 
 enum {
 	RECEIVE_BATCH = 64, /* frames of one call */
@@ -58,23 +59,12 @@ static bool is_for_port(const struct port_ib_state *state, const struct ib_frame
 	return !frame->has_grh || has_gid(state, &frame->grh.dgid);
 }
 
-static bool has_pkey(const struct port_ib_state *state, uint16_t pkey)
-{
-	for (uint32_t i = 0; i < state->pkey_count; i++)
-		if (port_ib_pkeys_match(state->pkeys[i], pkey))
-			return true;
-	return false;
-}
-
-/*
- * Mark every entry of the port's table that matches the packet's P_Key, because the queue pairs of
- * a multicast group may use different entries.
- */
+/* A group's queue pairs may use different P_Keys. */
 static void pkey_entries_find(
 	const struct port_ib_state *state, uint16_t pkey, uint64_t ret_entries[2])
 {
 	for (uint32_t i = 0; i < state->pkey_count; i++)
-		if (port_ib_pkeys_match(state->pkeys[i], pkey))
+		if (pkey_matches(state->pkeys[i], pkey))
 			ret_entries[i / 64] |= 1ull << i % 64;
 }
 
@@ -90,7 +80,7 @@ static uint64_t *frame_refusal(struct port_ib *port, uint32_t number, const uint
 		return &port->counters.rx_bad_icrc;
 	if (!is_for_port(state, frame))
 		return &port->counters.rx_misrouted;
-	if (!has_pkey(state, frame->bth.pkey))
+	if (!pkey_table_matches(state->pkeys, state->pkey_count, frame->bth.pkey))
 		return &port->counters.rx_pkey;
 	return NULL;
 }

@@ -4,6 +4,7 @@
 
 #include "base/arith.h"
 #include "subnet/manager/manager_internal.h"
+#include "wire/infiniband/pkey.h"
 
 /* After so many pairs of ports that have no such path, a query ends. */
 enum { MISSES_MAX = RECORDS_MAX };
@@ -190,14 +191,11 @@ static uint16_t pkey_choose(const struct node_port *from, const struct node_port
 	const struct sa_path *query, uint64_t mask)
 {
 	if (mask & sa_mask_path_pkey)
-		return port_pkey_matches(from, SUBNET_PKEYS_MAX, query->pkey) &&
-				port_pkey_matches(to, SUBNET_PKEYS_MAX, query->pkey)
+		return pkey_table_matches(from->pkeys, SUBNET_PKEYS_MAX, query->pkey) &&
+				pkey_table_matches(to->pkeys, SUBNET_PKEYS_MAX, query->pkey)
 			? query->pkey
 			: 0;
-	for (uint32_t i = 0; i < SUBNET_PKEYS_MAX; i++)
-		if (from->pkeys[i] && port_pkey_matches(to, SUBNET_PKEYS_MAX, from->pkeys[i]))
-			return from->pkeys[i];
-	return 0;
+	return pkey_find_common(from->pkeys, SUBNET_PKEYS_MAX, to->pkeys, SUBNET_PKEYS_MAX);
 }
 
 /* Add the path between two LIDs. Returns false if none fits the query. */
@@ -291,7 +289,8 @@ static bool end_fits(const struct subnet *subnet, uint16_t lid, const struct sa_
 	const struct node_port *port = port_of_lid(subnet, lid);
 	struct way way = {.mtu = port->info.mtu_cap};
 
-	if (mask & sa_mask_path_pkey && !port_pkey_matches(port, SUBNET_PKEYS_MAX, query->pkey))
+	if (mask & sa_mask_path_pkey &&
+		!pkey_table_matches(port->pkeys, SUBNET_PKEYS_MAX, query->pkey))
 		return false;
 	if (!is_source || node_is_switch(&subnet->nodes[at->node - 1]))
 		return true;

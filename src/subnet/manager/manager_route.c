@@ -409,9 +409,9 @@ int manager_find_peers(
 
 /* --- groups --- */
 
-static void mask_add(struct subnet_node *node, uint16_t mlid, uint32_t port)
+static void row_add(struct subnet_node *node, uint16_t mlid, uint32_t port)
 {
-	node->multicast[mlid - LID_MULTICAST_FIRST][port / 64] |= 1ull << port % 64;
+	multicast_row_set(&node->multicast[mlid - LID_MULTICAST_FIRST], port, true);
 }
 
 /*
@@ -450,10 +450,10 @@ static void member_route(struct sweep *sweep, uint16_t mlid, const struct manage
 		const struct node_port *up;
 
 		if (port != NO_PORT)
-			mask_add(&subnet->nodes[node], mlid, port);
+			row_add(&subnet->nodes[node], mlid, port);
 		if (order == 0)
 			return;
-		mask_add(&subnet->nodes[node], mlid, sweep->parent_port[order]);
+		row_add(&subnet->nodes[node], mlid, sweep->parent_port[order]);
 		up = &subnet->nodes[node].ports[sweep->parent_port[order]];
 		node = up->peer_node;
 		port = up->peer_port;
