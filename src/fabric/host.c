@@ -145,8 +145,8 @@ void host_receive(struct fabric *fabric, uint32_t number, struct fabric_packet *
 	uint32_t buffer = ingress->config.buffer_of[packet->priority];
 	bool is_idle = !ingress->queue.first;
 
-	/* The frame is for another host: a forwarding table is wrong. */
-	if (packet->destination != host_number) {
+	/* Wrong forwarding tables have brought it here. */
+	if (!packet->is_multicast && packet->destination != host_number) {
 		frame_discard(fabric, number, packet);
 		return;
 	}

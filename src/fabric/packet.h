@@ -30,9 +30,10 @@ struct fabric_packet {
 	uint64_t number; /* within its flow, as the sending host counts */
 	uint32_t flow; /* as the hosts count flows */
 	uint32_t source; /* host */
-	uint32_t destination; /* host */
+	uint32_t destination; /* host; of a multicast packet: the group */
 	uint32_t bytes; /* of the Ethernet frame, FCS included; InfiniBand: from LRH to VCRC */
-	uint32_t ingress; /* the port through which it entered the switch that it is in */
+	/* The port through which it entered the switch that it is in; of a copy: a hold's number */
+	uint32_t ingress;
 	uint16_t data_bytes;
 	uint16_t source_port; /* UDP; chooses among equal paths */
 	uint8_t priority; /* 0 to 7: given by its host, then anew by each switch */
@@ -43,6 +44,8 @@ struct fabric_packet {
 	bool is_management : 1; /* InfiniBand: it has lane 15 */
 	/* InfiniBand: a flow control packet of lane `vl`; `number` is FCTBS << 16 | FCCL */
 	bool is_link : 1;
+	bool is_multicast : 1; /* InfiniBand */
+	bool is_copy : 1; /* InfiniBand: one of several in a switch (infiniband/copies.c) */
 	uint8_t pause_vector; /* the priorities that a PFC frame names; 0: no PFC frame */
 	uint8_t pause_on; /* those of them that stop */
 	/* InfiniBand */

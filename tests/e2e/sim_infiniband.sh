@@ -97,6 +97,27 @@ if command -v tshark >/dev/null; then
 	[ "$(frames '_ws.malformed')" -lt "$(frames infiniband_link.fccl)" ] || fail 'malformed link packets'
 fi
 
+# --- multicast ---
+
+"$urnic" sim --json "$examples/infiniband-multicast.json" >"$files/json" || fail 'multicast --json'
+matches_schema sim <"$files/json"
+/usr/bin/python3 - "$files/json" <<'END' || fail "the members of groups: $(cat "$files/json")"
+import json, sys
+run = json.load(open(sys.argv[1]))
+flows = {(flow["source"], flow["destination"]): flow for flow in run["flows"]}
+assert all(flow["finish_us"] for flow in run["flows"])
+assert flows["h0", "g0"]["received_bytes"] == 4 * flows["h0", "g0"]["sent_bytes"] == 16e6
+assert flows["h2", "g1"]["received_bytes"] == 2 * 100000
+received = {port["port"]: port["rx_packets"] for port in run["ports"] if port["port"][0] == "h"}
+packets = (4000000 + 1023) // 1024
+assert [received.get(f"h{host}>s{host // 4}", 0) for host in (0, 1, 4, 5, 8, 9, 11)] == \
+    [0, packets, packets, packets, 0, packets, 0], received
+assert all(lane["port_xmit_discards"] == 0 for lane in run["lanes"])
+assert all(switch["unroutable_packets"] == 0 for switch in run["switches"])
+END
+"$urnic" sim "$examples/infiniband-multicast.json" | grep -q '^h2>g1  *3 ' || fail 'the name of a flow to a group'
+"$urnic" sim explain "$examples/infiniband-multicast.json" 0 | grep -q '^flow 0, h0>g0, ' || fail 'explain a group'
+
 # --- tables of a subnet that runs ---
 
 # triangle SUBNET: three switches, each with a host and a cable to the others; h0 sends to h2.
@@ -167,6 +188,20 @@ refuses '"buffer" has no room for a packet of 1050 bytes, which takes 17 blocks'
 echo '{"topology": {"kind": "star", "hosts": 49152, "link_layer": "infiniband"}, "workloads": []}' >"$files/wrong.json"
 "$urnic" sim "$files/wrong.json" 2>"$files/said" && fail 'a subnet has more hosts than LIDs'
 grep -q ':1: 49152 hosts are more than a subnet.s 49151 LIDs$' "$files/said" || fail "$(cat "$files/said")"
+refuses_group() {
+	echo "{\"topology\": {\"kind\": \"star\", \"link_layer\": \"$2\", \"hosts\": ${5:-3}}, \"hosts\": {$3},
+		\"workloads\": [{\"kind\": \"multicast\", $4}]}" >"$files/wrong.json"
+	"$urnic" sim "$files/wrong.json" >/dev/null 2>"$files/said" && fail "no refusal: $1"
+	grep -qF "$1" "$files/said" || fail "not '$1' but $(cat "$files/said")"
+}
+group='"from": ["h0"], "to": ["h1", "h2"]'
+refuses_group 'a multicast workload needs the "link_layer" "infiniband"' ethernet '' "$group"
+refuses_group 'a multicast workload needs plain sources without "recovery"' infiniband '"kind": "engine"' "$group"
+refuses_group 'a multicast workload needs plain sources without "recovery"' infiniband '"recovery": "go-back-n"' "$group"
+refuses_group 'the "to" of a multicast workload is a list of hosts' infiniband '' '"from": ["h0"], "to": "h1"'
+refuses_group 'the "from" of a multicast workload is a list of hosts' infiniband '' '"to": ["h1"]'
+refuses_group '"h1" has no other host to send to' infiniband '' '"from": ["h1"], "to": ["h1"]'
+refuses_group 'a switch has more than 254 ports: multicast workloads need fewer' infiniband '' "$group" 255
 refuses '"switch" is Ethernet'\''s: an InfiniBand link layer has "subnet"' '' ', "switch": {}'
 refuses 'switches of an InfiniBand link layer mark nothing: "congestion" is off' '' ', "congestion": "dcqcn"'
 refuses 'a fault of kind "storm" pauses: InfiniBand links have credits instead' '' \

@@ -3,7 +3,8 @@
  * Random InfiniBand subnets. On healthy links credits are conserved, nothing is dropped, nothing
  * deadlocks with the embedded routing engines, and every flow finishes. In one run of four the
  * hosts are engines, and cables lose and corrupt packets or are down first; then all is calm, and
- * every flow must finish.
+ * every flow must finish. In the others some flows go to groups: each packet arrives at each member
+ * exactly once, and at no stranger.
  *
  *     sim_subnet [--seeds A..B | --seed N]
  */
@@ -31,6 +32,11 @@ enum {
 	CHORDS_MAX = 4,
 	ENGINES_EVERY = 4,
 	FAULT_COUNT_MAX = 4,
+	GROUPS_MAX = 2,
+	GROUP_FLOWS_MAX = 4,
+	GROUP_HOSTS_MAX = 16,
+	GROUP_PAYLOAD_MIN = 64,
+	GROUP_PACKETS_MAX = 256, /* of a flow */
 	TABLE_ENTRIES_MAX = 12,
 	LASH_VLS_MIN = 8,
 	STEP_US = 20,
@@ -48,6 +54,10 @@ struct run {
 	struct arena arena;
 	void *memory;
 	struct engine_hosts *hosts;
+	uint8_t roles[GROUPS_MAX][GROUP_HOSTS_MAX];
+	uint32_t group_flow_count; /* the first flows */
+	/* By group flow, host and packet: how often it has arrived. */
+	uint8_t arrivals[GROUP_FLOWS_MAX][GROUP_HOSTS_MAX][GROUP_PACKETS_MAX];
 };
 
 static void run_check(const struct run *run, bool condition, const char *what)
@@ -154,6 +164,49 @@ static void flow_choose(struct run *run, uint32_t source, uint32_t destination)
 	flow->bytes = 1 + random_below(run, 1 << 15);
 }
 
+/* A flow to the last group, which has a receiver for it. */
+static void group_flow_choose(struct run *run, uint32_t source)
+{
+	uint32_t packets = 1 + random_below(run, GROUP_PACKETS_MAX);
+	struct fabric_flow *flow;
+
+	if (run->group_flow_count == GROUP_FLOWS_MAX)
+		return;
+	run->group_flow_count++;
+	flow = net_flow(&run->net, source, run->net.group_count - 1);
+	flow->is_multicast = true;
+	flow->priority = (uint8_t)random_below(run, FABRIC_PRIORITY_COUNT);
+	flow->payload_bytes = GROUP_PAYLOAD_MIN + random_below(run, MTU_BYTES - GROUP_PAYLOAD_MIN);
+	flow->header_bytes = HEADER_BYTES;
+	flow->start_ps = US * random_below(run, 100);
+	flow->bytes =
+		(uint64_t)packets * flow->payload_bytes - random_below(run, GROUP_PAYLOAD_MIN);
+}
+
+/* Groups of random hosts; a first member, another host that sends, and perhaps more of these. */
+static void groups_choose(struct run *run)
+{
+	uint32_t hosts = topology_host_count(&run->net.topology);
+	uint32_t count = run->has_engines ? 0 : random_below(run, GROUPS_MAX + 1);
+
+	while (count--) {
+		uint8_t *roles = run->roles[run->net.group_count];
+		uint32_t member = random_below(run, hosts);
+		uint32_t sender = (member + 1 + random_below(run, hosts - 1)) % hosts;
+
+		for (uint32_t i = 0; i < hosts; i++)
+			roles[i] = (uint8_t)random_below(run, INFINIBAND_MEMBER + 1);
+		roles[member] = INFINIBAND_MEMBER;
+		roles[sender] = (uint8_t)(INFINIBAND_SENDER + random_below(run, 2));
+		run->net.groups[run->net.group_count++] = roles;
+		group_flow_choose(run, sender);
+		for (uint32_t i = 0; i < hosts; i++)
+			if (i != member && i != sender && roles[i] != INFINIBAND_STRANGER &&
+				!random_below(run, 4))
+				group_flow_choose(run, i);
+	}
+}
+
 /* Each host of a ring to each other one, elsewhere some pairs. */
 static void flows_choose(struct run *run)
 {
@@ -180,12 +233,8 @@ static void mapping_choose(struct run *run)
 	struct fabric *fabric = run->net.fabric;
 	uint32_t tries = random_below(run, 40);
 
-	for (uint32_t i = 0; i < run->net.flow_count; i++) {
-		struct fabric_flow *flow = &run->net.flows[i];
-
-		flow->priority = infiniband_service_level(
-			fabric, flow->source, flow->destination, flow->priority);
-	}
+	for (uint32_t i = 0; i < run->net.flow_count; i++)
+		net_level_set(&run->net, &run->net.flows[i]);
 	if (run->net.infiniband.routing == INFINIBAND_LASH)
 		return;
 
@@ -225,6 +274,39 @@ static void hosts_make(struct run *run)
 	run_check(run, run->hosts, "no memory for engines");
 }
 
+static void packet_watch(void *context, uint64_t now_ps, enum fabric_event event, uint32_t number,
+	uint32_t priority, const struct fabric_packet *packet)
+{
+	struct run *run = (struct run *)context;
+	const struct fabric_port *port = &run->net.fabric->ports[number];
+
+	(void)now_ps;
+	(void)priority;
+	if (event == FABRIC_FRAME_ARRIVED && port->is_host && !packet->is_link &&
+		packet->is_multicast)
+		run->arrivals[packet->flow][port->node]
+			     [packet->number / run->net.flows[packet->flow].payload_bytes]++;
+}
+
+/* Each packet to a group has arrived at each member but its sender exactly once. */
+static void groups_check(const struct run *run)
+{
+	for (uint32_t i = 0; i < run->group_flow_count; i++) {
+		const struct fabric_flow *flow = &run->net.flows[i];
+		uint64_t packets = div_ceil_u64(flow->bytes, flow->payload_bytes);
+
+		for (uint32_t host = 0; host < run->net.fabric->host_count; host++) {
+			bool is_receiver = host != flow->source &&
+				run->roles[flow->destination][host] == INFINIBAND_MEMBER;
+
+			for (uint32_t j = 0; j < packets; j++)
+				run_check(run, run->arrivals[i][host][j] == is_receiver,
+					is_receiver ? "a member has a packet not once"
+						    : "a stranger has a packet");
+		}
+	}
+}
+
 static void run_init(struct run *run, uint64_t seed)
 {
 	memset(run, 0, sizeof(*run));
@@ -236,13 +318,21 @@ static void run_init(struct run *run, uint64_t seed)
 	run->net.config.data_capacity = engine_host_data_bytes(MTU_BYTES);
 	topology_choose(run);
 	links_choose(run);
+	groups_choose(run);
 	flows_choose(run);
 	run->net.fabric = fabric_create(&run->net.config);
 	if (!run->net.fabric || topology_build(run->net.fabric, &run->net.topology) ||
 		infiniband_init(run->net.fabric, &run->net.infiniband))
 		abort();
+	for (uint32_t i = 0; i < run->net.group_count; i++) {
+		uint32_t group;
+
+		if (infiniband_add_group(run->net.fabric, run->net.groups[i], &group))
+			abort();
+	}
 	mapping_choose(run);
 	hosts_make(run);
+	fabric_watch(run->net.fabric, packet_watch, run);
 }
 
 /* --- time --- */
@@ -343,9 +433,13 @@ static void subnet_run(uint64_t seed, struct sums *sums)
 	quiet_check(run);
 	for (uint32_t i = 0; i < run->net.flow_count; i++) {
 		run_check(run, !run->net.flows[i].has_failed, "a flow failed");
-		run_check(run, run->net.flows[i].received_bytes == run->net.flows[i].bytes,
+		run_check(run,
+			run->net.flows[i].received_bytes ==
+				run->net.flows[i].bytes *
+					(run->has_engines ? 1 : run->net.flows[i].receivers),
 			"a flow has other bytes");
 	}
+	groups_check(run);
 	sums_add(sums, run->net.fabric);
 	engine_hosts_destroy(run->hosts);
 	net_done(&run->net);
@@ -364,8 +458,7 @@ int main(int argc, char **argv)
 	for (unsigned long long seed = seeds.first; seed <= seeds.last; seed++)
 		subnet_run(seed, &sums);
 	printf("%llu seeds: %llu events, %llu packets lost, hash %016llx\n",
-		seeds.last - seeds.first + 1,
-		(unsigned long long)sums.events, (unsigned long long)sums.lost_packets,
-		(unsigned long long)sums.hash);
+		seeds.last - seeds.first + 1, (unsigned long long)sums.events,
+		(unsigned long long)sums.lost_packets, (unsigned long long)sums.hash);
 	return 0;
 }

@@ -23,6 +23,7 @@ enum {
 	NET_PRIORITY = 3,
 	NET_POOL_BYTES = 12 << 20,
 	NET_FLOW_COUNT_MAX = 64,
+	NET_GROUP_COUNT_MAX = 4,
 };
 
 #define NET_DELAY_PS FABRIC_PS_PER_US
@@ -33,6 +34,8 @@ struct net {
 	struct topology topology;
 	bool is_infiniband;
 	struct infiniband_config infiniband;
+	uint32_t group_count;
+	const uint8_t *groups[NET_GROUP_COUNT_MAX]; /* by host: enum infiniband_role */
 	struct fabric *fabric;
 	struct sources *sources;
 	uint32_t flow_count;
@@ -96,6 +99,15 @@ static inline struct fabric_flow *net_flow(struct net *net, uint32_t source, uin
 	return flow;
 }
 
+/* A flow has the service level of its path. */
+static inline void net_level_set(const struct net *net, struct fabric_flow *flow)
+{
+	flow->priority = flow->is_multicast
+		? infiniband_group_level(net->fabric, flow->destination, flow->priority)
+		: infiniband_service_level(
+			  net->fabric, flow->source, flow->destination, flow->priority);
+}
+
 static inline void net_start(struct net *net)
 {
 	net->fabric = fabric_create(&net->config);
@@ -103,9 +115,14 @@ static inline void net_start(struct net *net)
 		abort();
 	if (net->is_infiniband && infiniband_init(net->fabric, &net->infiniband))
 		abort();
+	for (uint32_t i = 0; i < net->group_count; i++) {
+		uint32_t group;
+
+		if (infiniband_add_group(net->fabric, net->groups[i], &group) || group != i)
+			abort();
+	}
 	for (uint32_t i = 0; net->is_infiniband && i < net->flow_count; i++)
-		net->flows[i].priority = infiniband_service_level(net->fabric, net->flows[i].source,
-			net->flows[i].destination, net->flows[i].priority);
+		net_level_set(net, &net->flows[i]);
 	net->sources = sources_create(net->fabric, &net->sources_init, net->flows, net->flow_count);
 	if (!net->sources)
 		abort();

@@ -74,8 +74,11 @@ void sim_explain_print(const struct sim_run *run);
 
 /* --- results --- */
 
-/* The rate of a flow while it was active, in Mbit/s of payload. */
+/* What a flow got while it was active, in Mbit/s of payload; multicast: the mean of receivers. */
 double sim_flow_mbps(const struct sim_run *run, uint32_t number);
+
+/* "h0>h3", or "h0>g1" of a flow to a group. */
+void sim_flow_name(const struct fabric_flow *flow, char *ret_name, size_t bytes);
 
 /* Retransmitted packets; 0 for plain sources. */
 uint64_t sim_flow_retransmitted(const struct sim_run *run, uint32_t flow);

@@ -64,8 +64,9 @@ void sim_csv_sample(struct sim_run *run)
 		const struct fabric_flow *flow = &run->scenario.flows[i];
 		uint64_t bytes = flow->received_bytes - run->sampled_bytes[i];
 
-		fprintf(run->rates, "%.3f,%u,h%u,h%u,%.3f\n", time_us, i, flow->source,
-			flow->destination, (double)bytes * 8 / interval_us);
+		fprintf(run->rates, "%.3f,%u,h%u,%c%u,%.3f\n", time_us, i, flow->source,
+			flow->is_multicast ? 'g' : 'h', flow->destination,
+			(double)bytes * 8 / interval_us / max_u32(flow->receivers, 1));
 		run->sampled_bytes[i] = flow->received_bytes;
 	}
 }

@@ -108,9 +108,11 @@ static void flow_print(const struct sim_run *run)
 	const struct fabric_flow *flow = &run->scenario.flows[run->explained];
 	uint32_t port = run->fabric->hosts[flow->source].port;
 	double end_us = (double)run->fabric->now_ps / FABRIC_PS_PER_US;
+	char name[SIM_PORT_NAME_BYTES];
 
-	printf("flow %u, h%u>h%u, priority %u: %.3f MB in ", run->explained, flow->source,
-		flow->destination, flow->priority, (double)flow->received_bytes / 1e6);
+	sim_flow_name(flow, name, sizeof(name));
+	printf("flow %u, %s, priority %u: %.3f MB in ", run->explained, name, flow->priority,
+		(double)flow->received_bytes / 1e6);
 	if (flow->finish_ps == FABRIC_NEVER)
 		printf("%.1f us, not finished",
 			end_us -

@@ -11,11 +11,12 @@ static double us_of(uint64_t ps)
 	return (double)ps / FABRIC_PS_PER_US;
 }
 
-static void node_add(cJSON *object, const char *name, uint32_t host)
+/* `kind` is 'h' for a host, 'g' for a group. */
+static void node_add(cJSON *object, const char *name, char kind, uint32_t number)
 {
 	char text[SIM_PORT_NAME_BYTES];
 
-	snprintf(text, sizeof(text), "h%u", host);
+	snprintf(text, sizeof(text), "%c%u", kind, number);
 	cJSON_AddStringToObject(object, name, text);
 }
 
@@ -33,8 +34,8 @@ static void flow_add(const struct sim_run *run, cJSON *list, const char *workloa
 	cJSON *object = json_append_object(list);
 
 	cJSON_AddStringToObject(object, "workload", workload);
-	node_add(object, "source", flow->source);
-	node_add(object, "destination", flow->destination);
+	node_add(object, "source", 'h', flow->source);
+	node_add(object, "destination", flow->is_multicast ? 'g' : 'h', flow->destination);
 	json_add_count(object, "priority", flow->priority);
 	time_add(object, "start_us", flow->start_ps);
 	time_add(object, "finish_us", flow->finish_ps);
@@ -111,6 +112,7 @@ static void switches_add(const struct fabric *fabric, cJSON *root)
 		cJSON_AddStringToObject(object, "switch", name);
 		json_add_count(object, "size", at->config.pool_bytes);
 		json_add_count(object, "used_bytes_max", at->buffer.used_bytes_max);
+		json_add_count(object, "unroutable_packets", at->unroutable_frames);
 	}
 }
 

@@ -39,7 +39,7 @@ static void line_name(const struct sim_run *run, uint32_t line, char *name, size
 	const struct fabric_flow *flow = &run->scenario.flows[line];
 
 	if (run->samples.are_lines_flows)
-		snprintf(name, bytes, "h%u>h%u", flow->source, flow->destination);
+		sim_flow_name(flow, name, bytes);
 	else
 		snprintf(name, bytes, "%s", run->scenario.workloads[line].name);
 }

@@ -21,8 +21,14 @@ double sim_flow_mbps(const struct sim_run *run, uint32_t number)
 
 	if (end_ps <= flow->start_ps)
 		return 0;
-	return (double)flow->received_bytes * 8 * FABRIC_PS_PER_US /
+	return (double)flow->received_bytes * 8 * FABRIC_PS_PER_US / max_u32(flow->receivers, 1) /
 		(double)(end_ps - flow->start_ps);
+}
+
+void sim_flow_name(const struct fabric_flow *flow, char *ret_name, size_t bytes)
+{
+	snprintf(ret_name, bytes, "h%u>%c%u", flow->source, flow->is_multicast ? 'g' : 'h',
+		flow->destination);
 }
 
 uint64_t sim_flow_retransmitted(const struct sim_run *run, uint32_t flow)
@@ -156,7 +162,7 @@ static void flows_print(const struct sim_run *run)
 		const struct fabric_flow *flow = &run->scenario.flows[i];
 		char name[SIM_PORT_NAME_BYTES];
 
-		snprintf(name, sizeof(name), "h%u>h%u", flow->source, flow->destination);
+		sim_flow_name(flow, name, sizeof(name));
 		printf("%-14s%10u%10.3f%14.3f%10llu%8llu%15llu", name, flow->priority,
 			sim_flow_mbps(run, i) / 1000, (double)flow->received_bytes / 1e6,
 			(unsigned long long)flow->marked_frames,

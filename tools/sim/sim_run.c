@@ -73,28 +73,62 @@ static bool sources_init(struct sim_run *run)
 	return run->sources;
 }
 
-/*
- * Make a subnet of the network, and give flows the service levels of their paths. Returns 0,
- * -ENOMEM, or -ENETUNREACH when the routing engine has too few lanes.
- */
-static int subnet_init(struct sim_run *run)
+static int groups_init(struct sim_run *run)
 {
+	const struct scenario *scenario = &run->scenario;
 	int error = 0;
 
-	if (run->scenario.is_infiniband)
-		error = infiniband_init(run->fabric, &run->scenario.infiniband);
-	if (!error && run->scenario.is_infiniband)
-		error = scenario_set_tables(&run->scenario, run->fabric);
-	for (uint32_t i = 0; !error && i < run->scenario.flow_count; i++) {
-		struct fabric_flow *flow = &run->scenario.flows[i];
+	for (uint32_t i = 0; !error && i < scenario->group_count; i++) {
+		uint32_t group;
 
-		flow->priority = infiniband_service_level(
-			run->fabric, flow->source, flow->destination, flow->priority);
+		error = infiniband_add_group(
+			run->fabric, scenario->roles + (size_t)i * run->fabric->host_count, &group);
 	}
 	return error;
 }
 
-/* Configure a host as "dcb" says. */
+/*
+ * Make a subnet of the network, and give flows the service levels of their paths. Returns 0,
+ * -ENOMEM, or as infiniband_init() and infiniband_add_group().
+ */
+static int subnet_init(struct sim_run *run)
+{
+	int error;
+
+	if (!run->scenario.is_infiniband)
+		return 0;
+	error = infiniband_init(run->fabric, &run->scenario.infiniband);
+	if (!error)
+		error = groups_init(run);
+	if (!error)
+		error = scenario_set_tables(&run->scenario, run->fabric);
+	for (uint32_t i = 0; !error && i < run->scenario.flow_count; i++) {
+		struct fabric_flow *flow = &run->scenario.flows[i];
+
+		flow->priority = flow->is_multicast
+			? infiniband_group_level(run->fabric, flow->destination, flow->priority)
+			: infiniband_service_level(
+				  run->fabric, flow->source, flow->destination, flow->priority);
+	}
+	return error;
+}
+
+static void init_complain(const struct scenario *scenario, int error)
+{
+	if (error == -ENETUNREACH && scenario->infiniband.routing == INFINIBAND_LASH)
+		complain("lash needs more than %u lanes: \"max_op_vls\" says how many there are",
+			scenario->infiniband.data_vls);
+	else if (error == -ENETUNREACH)
+		complain("no switch is above all hosts of a multicast workload");
+	else if (error == -E2BIG)
+		complain("a switch has more than %d ports: multicast workloads need fewer",
+			MULTICAST_PORTS_MAX - 1);
+	else
+		complain("no memory for %u hosts and %u flows",
+			topology_host_count(&scenario->topology), scenario->flow_count);
+}
+
+/* What "dcb" says. */
 static void host_configure(struct fabric *fabric, const struct scenario *scenario, uint32_t number)
 {
 	struct fabric_host *host = &fabric->hosts[number];
@@ -120,12 +154,8 @@ bool sim_run_init(struct sim_run *run)
 		host_configure(run->fabric, scenario, i);
 	if (is_made)
 		is_made = scenario->has_engine ? engines_init(run) : sources_init(run);
-	if (error == -ENETUNREACH)
-		complain("lash needs more than %u lanes: \"max_op_vls\" says how many there are",
-			scenario->infiniband.data_vls);
-	else if (!is_made)
-		complain("no memory for %u hosts and %u flows",
-			topology_host_count(&scenario->topology), scenario->flow_count);
+	if (!is_made)
+		init_complain(scenario, error);
 	return is_made;
 }
 

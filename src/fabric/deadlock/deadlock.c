@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/arith.h"
-#include "fabric/infiniband/infiniband.h"
+#include "fabric/infiniband/internal.h"
 
 /* A queue is a port and a lane: a priority, or a virtual lane of InfiniBand. */
 struct search {
@@ -39,7 +39,7 @@ static bool queue_holds(const struct search *search, uint32_t port, uint32_t lan
 	if (!search->fabric->infiniband && lane != ingress_lane)
 		return false;
 	for (; packet; packet = packet->next)
-		if (packet->ingress == ingress &&
+		if (infiniband_ingress_of(search->fabric, packet) == ingress &&
 			(!search->fabric->infiniband || packet->ingress_vl == ingress_lane))
 			return true;
 	return false;
@@ -83,9 +83,9 @@ static bool is_candidate(const struct search *search, uint32_t port, uint32_t la
 }
 
 /*
- * Find a queue for which the queue `port`, `lane` waits: one that holds frames of the buffer at the
- * other end of the port's cable. Only dead queues count if `is_dead`, and only the others if not.
- * Returns false when there is none.
+ * A queue that the queue waits for: it holds frames of the buffer at the other end of the cable,
+ * and is dead or not, as asked. Returns false when there is none. A multicast packet keeps its
+ * buffer until all copies have left: copies in queues that may move leave, and then this is exact.
  */
 static bool next_find(const struct search *search, uint32_t port, uint32_t lane, bool is_dead,
 	uint32_t *ret_port, uint32_t *ret_lane)

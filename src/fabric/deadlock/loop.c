@@ -5,16 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "fabric/infiniband/edges.h"
 #include "fabric/infiniband/internal.h"
+#include "fabric/route.h"
 
 /* Queues are numbered port * IB_VL_COUNT + lane. */
 struct search {
 	const struct fabric *fabric;
 	uint32_t queue_count;
-	uint32_t *waits; /* by queue: for how many of the remaining queues it waits */
-	bool *is_seen; /* by queue: paths_follow() has passed it on the way to its host */
-	struct edges edges; /* from each queue to those for which it waits */
+	uint32_t *waits; /* by queue: for how many others that are left */
+	bool *is_seen; /* by queue: packets of one destination and SL came out of it */
+	uint32_t *stack; /* room for all queues */
+	struct edges edges; /* a queue waits for another one */
 	int error;
 };
 
@@ -75,7 +78,59 @@ static void paths_follow(struct search *search, uint32_t host, uint32_t sl)
 	}
 }
 
-/* Does the queue remain: does it wait for a queue that remains? */
+static void stack_push(struct search *search, uint32_t *depth, uint32_t queue)
+{
+	if (search->is_seen[queue])
+		return;
+	search->is_seen[queue] = true;
+	search->stack[(*depth)++] = queue;
+}
+
+/* The copies of packets that came out of a queue: it waits for the queues of all of them. */
+static void copies_follow(
+	struct search *search, uint32_t queue, uint32_t group, uint32_t sl, uint32_t *depth)
+{
+	const struct fabric *fabric = search->fabric;
+	uint32_t input = fabric->ports[queue / IB_VL_COUNT].peer;
+	struct multicast_row copies;
+	const uint32_t *ports;
+	uint32_t count;
+
+	if (fabric->ports[input].is_host)
+		return;
+	copies = infiniband_copies_of(fabric, input, group);
+	ports = route_ports_of(fabric, fabric->ports[input].node, &count);
+	for (uint32_t i = 0; i < min_u32(count, MULTICAST_PORTS_MAX - 1); i++) {
+		uint32_t vl = infiniband_vl_of(fabric, input, ports[i], sl);
+
+		if (!multicast_row_has(&copies, i + 1) || vl == IB_VL_MANAGEMENT)
+			continue;
+		edge_add(search, queue, ports[i] * IB_VL_COUNT + vl);
+		stack_push(search, depth, ports[i] * IB_VL_COUNT + vl);
+	}
+}
+
+/* Follow the packets of a service level from all hosts of a group to its members. */
+static void group_follow(struct search *search, uint32_t group, uint32_t sl)
+{
+	const struct fabric *fabric = search->fabric;
+	uint32_t depth = 0;
+
+	memset(search->is_seen, 0, search->queue_count);
+	for (uint32_t i = 0; i < fabric->host_count; i++) {
+		uint32_t port = fabric->hosts[i].port;
+		uint32_t vl = infiniband_vl_of(fabric, port, port, sl);
+
+		if (fabric->infiniband->groups[group].roles[i] != INFINIBAND_STRANGER &&
+			vl != IB_VL_MANAGEMENT &&
+			infiniband_group_level(fabric, group, (uint8_t)sl) == sl)
+			stack_push(search, &depth, port * IB_VL_COUNT + vl);
+	}
+	while (depth)
+		copies_follow(search, search->stack[--depth], group, sl, &depth);
+}
+
+/* Does the queue wait for one that is not removed? */
 static bool is_left(const struct search *search, uint32_t queue)
 {
 	return search->waits[queue];
@@ -140,6 +195,10 @@ static int loop_search(struct search *search, uint8_t service_levels, struct dea
 		for (uint32_t sl = 0; sl < FABRIC_PRIORITY_COUNT; sl++)
 			if (service_levels >> sl & 1)
 				paths_follow(search, host, sl);
+	for (uint32_t group = 0; group < search->fabric->infiniband->group_count; group++)
+		for (uint32_t sl = 0; sl < FABRIC_PRIORITY_COUNT; sl++)
+			if (service_levels >> sl & 1)
+				group_follow(search, group, sl);
 	if (search->error)
 		return search->error;
 	while (waits_reduce(search))
@@ -160,13 +219,15 @@ int infiniband_loop_find(
 	first = (uint32_t *)calloc(search.queue_count + 1ull, sizeof(uint32_t));
 	search.waits = (uint32_t *)calloc(search.queue_count + 1ull, sizeof(uint32_t));
 	search.is_seen = (bool *)calloc(search.queue_count + 1ull, sizeof(bool));
-	if (first && search.waits && search.is_seen) {
+	search.stack = (uint32_t *)calloc(search.queue_count + 1ull, sizeof(uint32_t));
+	if (first && search.waits && search.is_seen && search.stack) {
 		edges_init(&search.edges, first, search.queue_count);
 		error = loop_search(&search, service_levels, ret_loop);
 	}
 	free(first);
 	free(search.waits);
 	free(search.is_seen);
+	free(search.stack);
 	edges_done(&search.edges);
 	return error;
 }

@@ -4,7 +4,7 @@
  * subnet with a loop may deadlock (deadlock.h), one without a loop never does.
  *
  * A queue is a port with a virtual lane. It waits for the next one if some host sends packets
- * through both.
+ * through both, to a host or to a group.
  */
 #ifndef URNIC_FABRIC_DEADLOCK_LOOP_H
 #define URNIC_FABRIC_DEADLOCK_LOOP_H
@@ -12,7 +12,7 @@
 #include "fabric/deadlock/deadlock.h"
 
 /*
- * Find a loop of the paths between all hosts.
+ * Find a loop of the paths between all hosts, and of those to groups.
  *
  * `service_levels`  A bit for each of those that hosts use.
  *

@@ -10,6 +10,20 @@
 #include "fabric/infiniband/internal.h"
 #include "fabric/route.h"
 
+static void groups_done(struct fabric *fabric)
+{
+	struct infiniband *infiniband = fabric->infiniband;
+
+	for (uint32_t i = 0; i < infiniband->group_count; i++)
+		free(infiniband->groups[i].roles);
+	for (uint32_t i = 0; infiniband->multicast && i < fabric->switch_count; i++)
+		free(infiniband->multicast[i]);
+	free(infiniband->groups);
+	free(infiniband->multicast);
+	free(infiniband->holds);
+	free(infiniband->rank);
+}
+
 static void infiniband_done(struct fabric *fabric)
 {
 	if (!fabric->infiniband)
@@ -18,6 +32,7 @@ static void infiniband_done(struct fabric *fabric)
 	free(fabric->infiniband->forwarding);
 	free(fabric->infiniband->mapping);
 	free(fabric->infiniband->service_levels);
+	groups_done(fabric);
 	free(fabric->infiniband);
 	fabric->infiniband = NULL;
 	fabric->link = NULL;
@@ -105,7 +120,11 @@ static int tables_init(struct fabric *fabric)
 	infiniband->ports = (struct infiniband_port *)calloc(
 		fabric->port_count + 1ull, sizeof(struct infiniband_port));
 	infiniband->forwarding = (uint32_t *)calloc(entries + 1, sizeof(uint32_t));
-	if (!infiniband->ports || !infiniband->forwarding)
+	infiniband->rank = (uint32_t *)calloc(fabric->switch_count + 1ull, sizeof(uint32_t));
+	infiniband->multicast = (struct multicast_row **)calloc(
+		fabric->switch_count + 1ull, sizeof(struct multicast_row *));
+	if (!infiniband->ports || !infiniband->forwarding || !infiniband->rank ||
+		!infiniband->multicast)
 		return -ENOMEM;
 	for (uint64_t i = 0; i < entries; i++)
 		infiniband->forwarding[i] = FABRIC_NO_PORT;
@@ -125,8 +144,12 @@ static uint32_t blocks_on_cable(const struct fabric_port *port, uint32_t vl)
 	return blocks;
 }
 
-/* Each block of a lane is free, or a packet of some queue of the switch holds it. */
-static void blocks_count(const struct fabric *fabric, uint32_t number, uint32_t *held)
+/*
+ * Each block of a lane is free, or a packet of some queue of the switch holds it; the copies of a
+ * packet hold its blocks together.
+ */
+static void blocks_count(
+	const struct fabric *fabric, uint32_t number, uint32_t *held, uint32_t *copies)
 {
 	const struct infiniband_port *port = infiniband_port_of(fabric, number);
 
@@ -135,8 +158,9 @@ static void blocks_count(const struct fabric *fabric, uint32_t number, uint32_t 
 
 		assert(!!packet == (port->waiting >> vl & 1));
 		for (; packet && !fabric->ports[number].is_host; packet = packet->next)
-			held[packet->ingress * IB_VL_COUNT + packet->ingress_vl] +=
-				credit_blocks(packet->bytes);
+			if (!packet->is_copy || !copies[packet->ingress]++)
+				held[infiniband_ingress_of(fabric, packet) * IB_VL_COUNT +
+					packet->ingress_vl] += credit_blocks(packet->bytes);
 	}
 }
 
@@ -158,13 +182,16 @@ static void lane_check(
 
 static void infiniband_check(const struct fabric *fabric)
 {
-	uint32_t *held =
-		(uint32_t *)calloc((fabric->port_count + 1ull) * IB_VL_COUNT, sizeof(uint32_t));
+	const uint64_t lanes = (fabric->port_count + 1ull) * IB_VL_COUNT;
+	const struct infiniband *infiniband = fabric->infiniband;
+	uint32_t *held = (uint32_t *)calloc(lanes + infiniband->hold_count, sizeof(uint32_t));
 
 	if (!held)
 		return;
 	for (uint32_t i = 0; i < fabric->port_count; i++)
-		blocks_count(fabric, i, held);
+		blocks_count(fabric, i, held, held + lanes);
+	for (uint32_t i = 0; i < infiniband->hold_count; i++)
+		assert(held[lanes + i] == infiniband->holds[i].copies);
 	for (uint32_t i = 0; i < fabric->port_count; i++)
 		for (uint32_t vl = 0; vl < fabric->infiniband->config.data_vls; vl++)
 			lane_check(fabric, i, vl, held[i * IB_VL_COUNT + vl]);

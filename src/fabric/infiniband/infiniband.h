@@ -16,9 +16,13 @@
  * A port sends its peer the credits of a lane in a link packet, before all other packets: when the
  * credits have changed, and otherwise once in 65,536 symbol times.
  *
- * A switch discards a packet that waits at the head of its queue for longer than HOQLife, or in the
- * switch for longer than SwitchLifeTime. A lane that discards too many in a row discards all
- * packets for eight times HOQLife (IBTA 18.2.5.4).
+ * A packet that is too long at the head of its queue, or in its switch, is discarded. A lane that
+ * discards too many in a row discards all for eight times as long (IBTA 18.2.5.4).
+ *
+ * A switch replicates a multicast packet: the ports of its row but the one through which it came in
+ * get a copy. Each copy has a queue, a lane and credits of its own, so one that waits does not stop
+ * the others. The buffer of the input port is free again when the last copy has left. A switch
+ * without a row for the packet discards it.
  */
 #ifndef URNIC_FABRIC_INFINIBAND_INFINIBAND_H
 #define URNIC_FABRIC_INFINIBAND_INFINIBAND_H
@@ -29,6 +33,7 @@
 #include "fabric/fabric.h"
 #include "fabric/infiniband/arbitration.h"
 #include "fabric/infiniband/credit.h"
+#include "wire/infiniband/multicast_row.h"
 
 enum {
 	IB_SL_COUNT = 16,
@@ -38,6 +43,7 @@ enum {
 	IB_LANES_PER_LINK = 4, /* 4X: a link sends four bytes in a symbol time */
 	IB_STALL_LIVES = 8,
 	IB_LIFE_CODE_MAX = 19, /* above: for ever */
+	IB_GROUPS_MAX = 1024,
 };
 
 /* HOQLife and SwitchLifeTime: 4.096 us x 2^code. */
@@ -97,13 +103,40 @@ struct infiniband_port {
 	struct infiniband_vl vls[IB_VL_COUNT];
 };
 
+/* What a host has to do with a group. */
+enum infiniband_role {
+	INFINIBAND_STRANGER, /* nothing */
+	INFINIBAND_SENDER, /* it only sends */
+	INFINIBAND_MEMBER, /* it receives, and may send */
+};
+
+struct infiniband_group {
+	uint8_t *roles; /* by host: enum infiniband_role */
+	uint32_t member_count;
+	uint8_t service_level; /* LASH */
+};
+
+/* A multicast packet that is in the buffer of an input port as long as it has copies there. */
+struct infiniband_hold {
+	uint32_t port;
+	uint32_t copies; /* 0: no packet has this hold */
+	uint32_t next; /* of the free holds */
+};
+
 struct infiniband {
 	struct infiniband_config config;
 	struct infiniband_port *ports; /* by the network's port */
 	uint32_t lid_count; /* all LIDs are lower */
 	uint32_t *forwarding; /* by switch and LID: the port; FABRIC_NO_PORT: none */
 	uint8_t *mapping; /* what sl2vl of all ports points to */
-	uint8_t *service_levels; /* by the two hosts of a path; NULL: any */
+	uint8_t *service_levels; /* by two hosts; NULL: any */
+	uint32_t *rank; /* by switch: its distance from the roots of updn */
+	uint32_t group_count;
+	struct infiniband_group *groups;
+	struct multicast_row **multicast; /* by switch: a row for each group; NULL: no group */
+	uint32_t hold_count;
+	uint32_t hold_free; /* the first free one; hold_count: none */
+	struct infiniband_hold *holds;
 };
 
 /*
@@ -146,6 +179,38 @@ void infiniband_set_sl2vl(
  * the two hosts, of levels below FABRIC_PRIORITY_COUNT. It is copied. Returns 0 or -ENOMEM.
  */
 int infiniband_set_service_levels(struct fabric *fabric, const uint8_t *levels);
+
+/*
+ * Add a multicast group, before hosts get functions. Its packets take a tree of cables, on which no
+ * packet goes up after it has gone down, seen from the roots of updn. So beside updn, and beside
+ * minhop in trees, it closes no loop.
+ *
+ * `roles`      By host, enum infiniband_role; copied.
+ * `ret_group`  Its number: the `destination` of its packets.
+ *
+ * Returns 0 or -ENOMEM; -ENETUNREACH when there is no such tree, or LASH has too few lanes;
+ * -E2BIG when some switch has 255 ports or more.
+ */
+int infiniband_add_group(struct fabric *fabric, const uint8_t *roles, uint32_t *ret_group);
+
+/* The LID of a group. */
+static inline uint16_t infiniband_group_lid(uint32_t group)
+{
+	return (uint16_t)(LID_MULTICAST_FIRST + group);
+}
+
+/* The service level of packets to a group; `wanted` unless the routing engine is LASH. */
+static inline uint8_t infiniband_group_level(
+	const struct fabric *fabric, uint32_t group, uint8_t wanted)
+{
+	return fabric->infiniband->config.routing == INFINIBAND_LASH
+		? fabric->infiniband->groups[group].service_level
+		: wanted;
+}
+
+/* Replace a switch's row for a group. Its ports are those of route_ports_of(), from 1. */
+void infiniband_set_multicast(struct fabric *fabric, uint32_t switch_number, uint32_t group,
+	const struct multicast_row *row);
 
 /* How long packets of this lane have waited for credits, until now. */
 uint64_t infiniband_wait_ps(const struct fabric *fabric, uint32_t port, uint32_t vl);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Layered shortest paths (LASH). Each pair of hosts gets the first service level in which its two
- * paths, there and back, close no loop with the paths of earlier pairs. Each service level has a
- * virtual lane of its own, so packets of different levels never wait for each other.
+ * Layered shortest paths (LASH): each pair of hosts has the first service level in which its paths,
+ * there and back, close no loop with those of the pairs before. Each service level has a virtual
+ * lane of its own, so packets of different levels never wait for each other. A group has one level
+ * for all of its packets, chosen in the same way.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include "base/arith.h"
 #include "fabric/infiniband/edges.h"
 #include "fabric/infiniband/internal.h"
+#include "fabric/route.h"
 
 struct layering {
 	const struct fabric *fabric;
@@ -97,6 +99,29 @@ static uint32_t pair_layer(struct layering *layering, uint32_t a, uint32_t b)
 	return layering->layer_count;
 }
 
+/* The packets of a group: each queue waits for all copies of what it sends. */
+static bool group_add(struct layering *layering, uint32_t layer, uint32_t group)
+{
+	const struct fabric *fabric = layering->fabric;
+
+	for (uint32_t port = 0; port < fabric->port_count; port++) {
+		uint32_t input = fabric->ports[port].peer;
+		struct multicast_row copies;
+		const uint32_t *ports;
+		uint32_t count;
+
+		if (fabric->ports[input].is_host)
+			continue;
+		copies = infiniband_copies_of(fabric, input, group);
+		ports = route_ports_of(fabric, fabric->ports[input].node, &count);
+		for (uint32_t i = 0; i < min_u32(count, MULTICAST_PORTS_MAX - 1); i++)
+			if (multicast_row_has(&copies, i + 1) &&
+				!edge_add(layering, layer, port, ports[i]))
+				return false;
+	}
+	return true;
+}
+
 static int layers_assign(struct layering *layering, uint8_t *service_levels)
 {
 	uint32_t hosts = layering->fabric->host_count;
@@ -115,29 +140,77 @@ static int layers_assign(struct layering *layering, uint8_t *service_levels)
 	return 0;
 }
 
-int infiniband_layers_assign(struct fabric *fabric)
+static bool layering_init(struct layering *layering, const struct fabric *fabric)
 {
 	uint64_t ports = fabric->port_count + 1ull;
-	struct layering layering = {
+
+	*layering = (struct layering){
 		.fabric = fabric,
 		.layer_count = min_u32(FABRIC_PRIORITY_COUNT, fabric->infiniband->config.data_vls),
+		.seen = (uint32_t *)calloc(ports * (FABRIC_PRIORITY_COUNT + 2), sizeof(uint32_t)),
 	};
-	uint32_t *numbers =
-		(uint32_t *)calloc(ports * (FABRIC_PRIORITY_COUNT + 2), sizeof(uint32_t));
+	if (!layering->seen)
+		return false;
+	layering->stack = layering->seen + ports;
+	edges_init(&layering->edges, layering->stack + ports,
+		fabric->port_count * FABRIC_PRIORITY_COUNT);
+	return true;
+}
+
+static void layering_done(struct layering *layering)
+{
+	edges_done(&layering->edges);
+	free(layering->seen);
+}
+
+int infiniband_layers_assign(struct fabric *fabric)
+{
 	uint8_t *service_levels =
 		(uint8_t *)calloc((uint64_t)fabric->host_count * fabric->host_count + 1, 1);
+	struct layering layering = {0};
 	int error = -ENOMEM;
 
 	fabric->infiniband->service_levels = service_levels;
-	if (numbers && service_levels) {
-		layering.seen = numbers;
-		layering.stack = numbers + ports;
-		edges_init(&layering.edges, numbers + 2 * ports,
-			fabric->port_count * FABRIC_PRIORITY_COUNT);
+	if (service_levels && layering_init(&layering, fabric))
 		error = layers_assign(&layering, service_levels);
+	layering_done(&layering);
+	return error;
+}
+
+/* The paths that have their layers already close no loop. */
+static void layers_restore(struct layering *layering)
+{
+	const struct infiniband *infiniband = layering->fabric->infiniband;
+	const uint32_t hosts = layering->fabric->host_count;
+
+	for (uint32_t a = 0; a < hosts; a++)
+		for (uint32_t b = 0; b < hosts; b++)
+			if (a != b)
+				path_add(layering, infiniband->service_levels[a * hosts + b], a, b);
+	for (uint32_t i = 0; i + 1 < infiniband->group_count; i++)
+		group_add(layering, infiniband->groups[i].service_level, i);
+}
+
+int infiniband_layers_add_group(struct fabric *fabric)
+{
+	const uint32_t group = fabric->infiniband->group_count - 1;
+	struct layering layering = {0};
+	int error = -ENOMEM;
+	uint32_t layer = 0;
+
+	if (layering_init(&layering, fabric)) {
+		layers_restore(&layering);
+		for (; layer < layering.layer_count; layer++) {
+			uint32_t count = layering.edges.count;
+
+			if (group_add(&layering, layer, group))
+				break;
+			edges_remove(&layering.edges, count);
+		}
+		fabric->infiniband->groups[group].service_level = (uint8_t)layer;
+		error = layer < layering.layer_count ? layering.error : -ENETUNREACH;
 	}
-	edges_done(&layering.edges);
-	free(numbers);
+	layering_done(&layering);
 	return error;
 }
 

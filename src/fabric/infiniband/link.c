@@ -240,16 +240,32 @@ void infiniband_buffer_take(
 void infiniband_buffer_release(struct fabric *fabric, const struct fabric_packet *packet)
 {
 	uint32_t vl = packet->ingress_vl;
-	struct infiniband_vl *of = &infiniband_port_of(fabric, packet->ingress)->vls[vl];
+	uint32_t ingress = infiniband_ingress_of(fabric, packet);
+	struct infiniband_vl *of = &infiniband_port_of(fabric, ingress)->vls[vl];
 
+	if (packet->is_copy && !infiniband_hold_release(fabric, packet->ingress))
+		return;
 	of->held_packets--;
 	if (vl == IB_VL_MANAGEMENT)
 		return;
 	of->receiver.free_blocks += credit_blocks(packet->bytes);
-	credits_send(fabric, packet->ingress, vl);
+	credits_send(fabric, ingress, vl);
 }
 
 /* --- receiving --- */
+
+/* Does the host want the packet: is it a member of its group? */
+static bool host_wants(struct fabric *fabric, uint32_t number, const struct fabric_packet *packet)
+{
+	uint32_t host = fabric->ports[number].node;
+
+	if (!packet->is_multicast ||
+		fabric->infiniband->groups[packet->destination].roles[host] == INFINIBAND_MEMBER)
+		return true;
+	fabric->ports[number].priority[packet->priority].counters.discarded_frames++;
+	fabric_note(fabric, FABRIC_FRAME_DISCARDED, number, packet->priority, packet);
+	return false;
+}
 
 void infiniband_receive(struct fabric *fabric, uint32_t number, struct fabric_packet *packet)
 {
@@ -266,11 +282,15 @@ void infiniband_receive(struct fabric *fabric, uint32_t number, struct fabric_pa
 	}
 	packet->ingress = number;
 	packet->ingress_vl = packet->vl;
+	packet->is_copy = false;
 	infiniband_buffer_take(fabric, number, packet);
 	if (!fabric->ports[number].is_host) {
 		infiniband_forward(fabric, number, packet);
 		return;
 	}
 	infiniband_buffer_release(fabric, packet);
-	host_receive(fabric, number, packet);
+	if (host_wants(fabric, number, packet))
+		host_receive(fabric, number, packet);
+	else
+		packet_pool_return(&fabric->pool, packet);
 }

@@ -24,9 +24,9 @@
 struct routing {
 	struct fabric *fabric;
 	bool is_updn;
-	uint32_t *rank; /* by switch */
-	uint32_t *distance; /* by switch: to the destination; updn: by a path that only goes down */
-	uint32_t *climb; /* by switch, updn: by a path that goes up first; FAR: not used, or none */
+	uint32_t *rank; /* by switch; kept for the trees of groups */
+	uint32_t *distance; /* by switch: to the destination; updn: going down only */
+	uint32_t *climb; /* by switch, updn: going up first; FAR: it need not, or cannot */
 	uint32_t *queue; /* room for all switches */
 	uint32_t *order; /* switches by rank */
 	uint32_t *load; /* by port: destinations */
@@ -39,10 +39,9 @@ static uint32_t neighbour_of(const struct fabric *fabric, uint32_t port)
 	return peer->is_host ? NO_SWITCH : peer->node;
 }
 
-/* Is switch `a` above switch `b`? If both have the same rank, the lower number is above. */
 static bool is_above(const struct routing *routing, uint32_t a, uint32_t b)
 {
-	return routing->rank[a] != routing->rank[b] ? routing->rank[a] < routing->rank[b] : a < b;
+	return infiniband_is_above(routing->rank, a, b);
 }
 
 /*
@@ -237,18 +236,18 @@ int infiniband_route(struct fabric *fabric)
 	uint64_t switches = fabric->switch_count + 1ull;
 	struct routing routing = {.fabric = fabric};
 	uint32_t *numbers =
-		(uint32_t *)calloc(5 * switches + fabric->port_count + 1, sizeof(uint32_t));
+		(uint32_t *)calloc(4 * switches + fabric->port_count + 1, sizeof(uint32_t));
 	bool is_whole;
 
 	if (!numbers)
 		return -ENOMEM;
 	routing.is_updn = fabric->infiniband->config.routing == INFINIBAND_UPDN;
-	routing.rank = numbers;
-	routing.distance = numbers + switches;
-	routing.climb = numbers + 2 * switches;
-	routing.queue = numbers + 3 * switches;
-	routing.order = numbers + 4 * switches;
-	routing.load = numbers + 5 * switches;
+	routing.rank = fabric->infiniband->rank;
+	routing.distance = numbers;
+	routing.climb = numbers + switches;
+	routing.queue = numbers + 2 * switches;
+	routing.order = numbers + 3 * switches;
+	routing.load = numbers + 4 * switches;
 	is_whole = routing_run(&routing);
 	free(numbers);
 	return is_whole ? 0 : -ENETUNREACH;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What a switch does with a packet: forwarding tables, lanes, and packets that become too old. */
+#include <assert.h>
+
 #include "base/arith.h"
 #include "fabric/infiniband/internal.h"
 
@@ -43,13 +45,37 @@ static void lane_discard(
 	packet_discard(fabric, FABRIC_FRAME_EXPIRED, number, packet);
 }
 
-void infiniband_forward(struct fabric *fabric, uint32_t number, struct fabric_packet *packet)
+enum infiniband_verdict infiniband_judge(
+	const struct fabric *fabric, uint32_t input, uint32_t output, struct fabric_packet *packet)
+{
+	const struct infiniband_port *port = infiniband_port_of(fabric, output);
+	uint32_t vl = IB_VL_MANAGEMENT;
+
+	if (!packet->is_management)
+		vl = infiniband_vl_of(fabric, input, output, packet->priority);
+	packet->vl = (uint8_t)vl;
+	/* A data packet whose service level is mapped to VL15 is discarded (IBTA 7.6.6). */
+	if ((vl == IB_VL_MANAGEMENT && !packet->is_management) ||
+		port->vls[vl].stalled_until_ps > fabric->now_ps)
+		return VERDICT_HAS_NO_LANE;
+	return VERDICT_PASSES;
+}
+
+void infiniband_count_discard(struct fabric *fabric, uint32_t output,
+	enum infiniband_verdict verdict, const struct fabric_packet *packet)
+{
+	assert(verdict != VERDICT_PASSES);
+	infiniband_port_of(fabric, output)->vls[packet->vl].discards++;
+	fabric_note(fabric, FABRIC_FRAME_EXPIRED, output, packet->priority, packet);
+}
+
+static void unicast_forward(struct fabric *fabric, uint32_t number, struct fabric_packet *packet)
 {
 	struct infiniband *infiniband = fabric->infiniband;
 	uint32_t node = fabric->ports[number].node;
 	uint32_t lid = infiniband_lid(packet->destination);
 	uint32_t egress = infiniband->forwarding[(uint64_t)node * infiniband->lid_count + lid];
-	uint32_t vl = IB_VL_MANAGEMENT;
+	enum infiniband_verdict verdict;
 
 	if (egress == FABRIC_NO_PORT) {
 		fabric->switches[node].unroutable_frames++;
@@ -57,18 +83,23 @@ void infiniband_forward(struct fabric *fabric, uint32_t number, struct fabric_pa
 		packet_discard(fabric, FABRIC_FRAME_UNROUTABLE, number, packet);
 		return;
 	}
-	if (!packet->is_management)
-		vl = infiniband_vl_of(fabric, number, egress, packet->priority);
-	/* A data packet whose service level is mapped to VL15 is discarded (IBTA 7.6.6). */
-	if ((vl == IB_VL_MANAGEMENT && !packet->is_management) ||
-		infiniband_port_of(fabric, egress)->vls[vl].stalled_until_ps > fabric->now_ps) {
+	verdict = infiniband_judge(fabric, number, egress, packet);
+	if (verdict != VERDICT_PASSES) {
 		infiniband_buffer_release(fabric, packet);
-		lane_discard(fabric, egress, vl, packet);
+		infiniband_count_discard(fabric, egress, verdict, packet);
+		packet_pool_return(&fabric->pool, packet);
 		return;
 	}
-	packet->vl = (uint8_t)vl;
 	infiniband_push(fabric, egress, packet);
 	port_kick(fabric, egress);
+}
+
+void infiniband_forward(struct fabric *fabric, uint32_t number, struct fabric_packet *packet)
+{
+	if (packet->is_multicast)
+		infiniband_replicate(fabric, number, packet);
+	else
+		unicast_forward(fabric, number, packet);
 }
 
 /* --- lifetimes --- */

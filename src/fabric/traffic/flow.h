@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A flow: what one host sends to another, and what has become of it.
+ * A flow: what one host sends to another, and what has become of it. A multicast flow of InfiniBand
+ * goes to all members of a group but its source.
  *
  * The caller sets the first part and keeps the flow as long as the hosts that send it. The hosts
  * (source.h, engine_host.h) keep the second part up to date.
@@ -13,7 +14,8 @@
 
 struct fabric_flow {
 	uint32_t source; /* host */
-	uint32_t destination; /* another host */
+	uint32_t destination; /* another host; of a multicast flow: a group */
+	bool is_multicast; /* InfiniBand, plain sources without recovery */
 	uint16_t source_port; /* UDP; chooses among equal paths */
 	uint8_t priority; /* 0 to 7, at its source */
 	uint8_t dscp; /* 0 to 63; switches may have priorities of their own for it */
@@ -26,7 +28,9 @@ struct fabric_flow {
 	uint32_t follower; /* the flow that begins when this one has arrived; 0: none */
 
 	uint64_t sent_bytes; /* payload, retransmissions included */
-	uint64_t received_bytes; /* payload, each byte once; with go-back-0, of whole messages */
+	/* Payload, each byte once; go-back-0: of whole messages; multicast: of all receivers */
+	uint64_t received_bytes;
+	uint32_t receivers; /* plain source: 1; multicast: the members but its source */
 	uint64_t received_frames; /* retransmissions included */
 	uint64_t marked_frames; /* received with a congestion mark */
 	uint64_t cnp_count; /* congestion notifications that its receiver has sent */

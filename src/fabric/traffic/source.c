@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "congestion/cc_flow.h"
+#include "fabric/infiniband/infiniband.h"
 
 struct source_host {
 	struct sources *sources;
@@ -235,6 +236,7 @@ static void flow_send(
 	packet->flow = number;
 	packet->number = *next_bytes;
 	packet->destination = flow->destination;
+	packet->is_multicast = flow->is_multicast;
 	packet->bytes = payload_bytes + flow->header_bytes;
 	packet->source_port = flow->source_port;
 	packet->priority = flow->priority;
@@ -344,7 +346,7 @@ static void source_receive(void *context, const struct fabric_packet *packet, ui
 	} else {
 		flow->received_bytes += packet->bytes - flow->header_bytes;
 	}
-	if (flow->bytes && flow->received_bytes == flow->bytes)
+	if (flow->bytes && flow->received_bytes == flow->bytes * flow->receivers)
 		flow_finish(host->sources, flow, now_ps);
 }
 
@@ -415,6 +417,17 @@ static struct sources *sources_new(struct fabric *fabric, const struct sources_i
 	return NULL;
 }
 
+/* To how many hosts the flow goes: the members of its group but the source itself. */
+static uint32_t receivers_count(const struct fabric *fabric, const struct fabric_flow *flow)
+{
+	const struct infiniband_group *group;
+
+	if (!flow->is_multicast)
+		return 1;
+	group = &fabric->infiniband->groups[flow->destination];
+	return group->member_count - (group->roles[flow->source] == INFINIBAND_MEMBER);
+}
+
 struct sources *sources_create(struct fabric *fabric, const struct sources_init *init,
 	struct fabric_flow *flows, uint32_t count)
 {
@@ -424,7 +437,9 @@ struct sources *sources_create(struct fabric *fabric, const struct sources_init 
 	if (!sources)
 		return NULL;
 	for (uint32_t i = 0; i < count; i++) {
-		assert(flows[i].source != flows[i].destination);
+		assert(flows[i].is_multicast || flows[i].source != flows[i].destination);
+		assert(!flows[i].is_multicast || init->recovery == SOURCE_NO_RECOVERY);
+		flows[i].receivers = receivers_count(fabric, &flows[i]);
 		flows[i].next_ps = flows[i].start_ps;
 		flows[i].finish_ps = FABRIC_NEVER;
 		sources->hosts[flows[i].source].count++;

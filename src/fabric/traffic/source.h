@@ -9,6 +9,8 @@
  * of its message, as early adapters did (go-back-0). After its timeout, a sender that has sent all
  * goes back to what is missing. Acknowledgements take no frames; NAKs are frames, and may be lost.
  *
+ * A multicast flow finishes when all of its receivers have all of it. It has no recovery.
+ *
  * With congestion control, receivers answer marks by congestion notifications (CNPs), and senders
  * obey them (congestion/cc_flow.h). CNPs have a priority of their own, and a host sends them before
  * all else.

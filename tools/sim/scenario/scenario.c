@@ -371,4 +371,5 @@ void scenario_done(struct scenario *scenario)
 	free(scenario->forwarding);
 	free(scenario->service_levels);
 	free(scenario->lanes);
+	free(scenario->roles);
 }

@@ -97,6 +97,8 @@ struct scenario {
 	uint8_t *service_levels; /* by the two hosts of a path; NULL: the routing engine chooses */
 	struct scenario_lane *lanes; /* the mappings that differ from infiniband.sl2vl */
 	uint32_t lane_count;
+	uint8_t *roles; /* by group and host: enum infiniband_role */
+	uint32_t group_count;
 	struct fabric_flow *flows;
 	uint32_t flow_count;
 	struct scenario_workload *workloads;

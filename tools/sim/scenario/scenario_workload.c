@@ -22,10 +22,11 @@ enum workload_kind {
 	WORKLOAD_STORAGE,
 	WORKLOAD_SIZES,
 	WORKLOAD_TRACE,
+	WORKLOAD_MULTICAST,
 };
 
 static const char *const workload_words[] = {"incast", "permutation", "all-to-all", "pairs",
-	"all-reduce", "storage", "sizes", "trace", NULL};
+	"all-reduce", "storage", "sizes", "trace", "multicast", NULL};
 
 /* Room for one more flow. */
 static bool flow_reserve(struct workload *workload)
@@ -69,8 +70,7 @@ bool workload_add(struct workload *workload, uint32_t source, uint32_t destinati
 	return true;
 }
 
-/* Add the flows of a pair of hosts, which begin one step after those of the pair before. */
-static bool pair_add(struct workload *workload, uint32_t source, uint32_t destination)
+bool workload_add_pair(struct workload *workload, uint32_t source, uint32_t destination)
 {
 	const struct scenario *scenario = workload->scenario;
 	const struct workload_numbers *numbers = &workload->numbers;
@@ -115,13 +115,13 @@ static bool incast_read(struct workload *workload)
 		if (host == to)
 			return scenario_refuse(
 				text, name, "host \"%s\" sends to itself", name->valuestring);
-		if (!pair_add(workload, host, to))
+		if (!workload_add_pair(workload, host, to))
 			return false;
 	}
 	if (from)
 		return true;
 	for (host = 0; host < topology_host_count(&workload->scenario->topology); host++)
-		if (host != to && !pair_add(workload, host, to))
+		if (host != to && !workload_add_pair(workload, host, to))
 			return false;
 	return true;
 }
@@ -148,7 +148,7 @@ static bool permutation_read(struct workload *workload)
 		to[other] = host;
 	}
 	for (uint32_t i = 0; is_added && i < count; i++)
-		is_added = pair_add(workload, i, to[i]);
+		is_added = workload_add_pair(workload, i, to[i]);
 	free(to);
 	return is_added;
 }
@@ -160,7 +160,7 @@ static bool all_to_all_read(struct workload *workload)
 	/* In each step every host is the destination of one other. */
 	for (uint32_t step = 1; step < count; step++)
 		for (uint32_t host = 0; host < count; host++)
-			if (!pair_add(workload, host, (host + step) % count))
+			if (!workload_add_pair(workload, host, (host + step) % count))
 				return false;
 	return true;
 }
@@ -188,7 +188,7 @@ static bool pairs_read(struct workload *workload)
 		if (source == destination)
 			return scenario_refuse(text, pair, "host \"%s\" sends to itself",
 				pair->child->valuestring);
-		if (!pair_add(workload, source, destination))
+		if (!workload_add_pair(workload, source, destination))
 			return false;
 	}
 	return true;
@@ -201,8 +201,8 @@ static bool members_check(struct workload *workload, uint32_t kind)
 		const char *name;
 		uint32_t kinds; /* a bit for each kind that has it */
 	} own[] = {
-		{"to", 1u << WORKLOAD_INCAST},
-		{"from", 1u << WORKLOAD_INCAST},
+		{"to", 1u << WORKLOAD_INCAST | 1u << WORKLOAD_MULTICAST},
+		{"from", 1u << WORKLOAD_INCAST | 1u << WORKLOAD_MULTICAST},
 		{"pairs", 1u << WORKLOAD_PAIRS},
 		{"servers", 1u << WORKLOAD_STORAGE},
 		{"reads", 1u << WORKLOAD_STORAGE},
@@ -246,6 +246,8 @@ static bool kind_read(struct workload *workload, uint32_t kind)
 		return sizes_read(workload);
 	case WORKLOAD_TRACE:
 		return trace_read(workload);
+	case WORKLOAD_MULTICAST:
+		return group_read(workload);
 	}
 	return false;
 }

@@ -32,10 +32,16 @@ struct workload {
 bool workload_add(struct workload *workload, uint32_t source, uint32_t destination, uint64_t bytes,
 	uint64_t start_ps);
 
+/* Add the flows of a pair of hosts, which begin one step after those of the pair before. */
+bool workload_add_pair(struct workload *workload, uint32_t source, uint32_t destination);
+
 /* Kinds of workloads whose flows depend on each other or on chance (scenario_pattern.c). */
 bool all_reduce_read(struct workload *workload);
 bool storage_read(struct workload *workload);
 bool sizes_read(struct workload *workload);
 bool trace_read(struct workload *workload);
+
+/* Flows to a multicast group of their own (scenario_group.c). */
+bool group_read(struct workload *workload);
 
 #endif
