@@ -3,15 +3,23 @@
 #include <errno.h>
 #include <linux/bpf.h>
 #include <linux/if_xdp.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "port/udp/udp_xdp_program.h"
+#include "wire/bth.h"
 
 #include "support/bypass_ends.h"
 
-enum { XDP_MTU = 1500, OTHER_NETNS = 12345, BLOCKED_US = 600000, CLOSE_US = 250000 };
+enum {
+	XDP_MTU = 1500,
+	OTHER_NETNS = 12345,
+	BLOCKED_US = 600000,
+	CLOSE_US = 250000,
+	ALIGNING_CALLS = 64, /* after which idle sockets are not read on each call */
+};
 
 static uint16_t xdp_flags; /* of the last bind() of an AF_XDP socket */
 static int xdp_bind_error; /* why a bind() of such a socket fails; 0: it does not */
@@ -26,6 +34,18 @@ ssize_t sendto(int fd, const void *bytes, size_t count, int flags, const struct 
 		return -1;
 	}
 	return syscall(SYS_sendto, fd, bytes, count, flags, to, to_bytes);
+}
+
+static bool may_fragment; /* sockets that are opened may send packets in fragments */
+
+/* Stands in for the C library's. */
+int setsockopt(int fd, int level, int option, const void *value, socklen_t bytes)
+{
+	static const int fragments = IPV6_PMTUDISC_DONT;
+
+	if (may_fragment && level == IPPROTO_IPV6 && option == IPV6_MTU_DISCOVER)
+		value = &fragments;
+	return (int)syscall(SYS_setsockopt, fd, level, option, value, bytes);
 }
 
 static uint64_t netns_cookie(void)
@@ -307,6 +327,83 @@ static void second_address_of_the_lane_receives_too(void **state)
 	assert_int_equal(b.counters.rx_frames, b.counters.rx_datagrams);
 }
 
+static uint32_t next_psn;
+
+/* Packets come in their order. */
+static bool note_next(void *context, const struct port_udp_packet *packet)
+{
+	struct bth bth;
+
+	(void)context;
+	bth_decode(&bth, packet->data);
+	assert_int_equal(bth.psn.value, next_psn);
+	next_psn++;
+	return true;
+}
+
+static void send_numbered(uint32_t path, enum opcode opcode, uint32_t psn, uint32_t bytes)
+{
+	const struct bth bth = {.opcode = (uint8_t)opcode,
+		.pkey = BTH_PKEY_DEFAULT,
+		.dest_qpn = qpn_from(SLOT << 16 | 1),
+		.psn = psn_from(psn)};
+	uint32_t capacity;
+	uint8_t *buffer = port_udp_buffer(a.port, &capacity);
+
+	memset(buffer, 0, bytes);
+	bth_encode(&bth, buffer);
+	port_udp_stage(a.port, path, bytes);
+	assert_int_equal(port_udp_flush(a.port), 0);
+}
+
+/* Until the port has just read all its UDP sockets, as it does on each UDP_QUIET_STEP-th call. */
+static void calls_align(void)
+{
+	for (uint32_t i = 0; i < ALIGNING_CALLS || port_udp_looks(b.port) < 2; i++)
+		port_udp_receive(b.port, note_next, NULL);
+}
+
+/* Until so many of b's sockets have something to read. */
+static void readable_await(int count)
+{
+	struct pollfd fds[PORT_UDP_FDS_MAX];
+	uint64_t end_ms = now_ms() + WAIT_MS;
+	nfds_t sockets = port_udp_fds(b.port, fds);
+
+	while (poll(fds, sockets, 10) < count)
+		assert_true(now_ms() < end_ms);
+}
+
+/* The middle packet comes in IP fragments, so by the UDP socket of the second address. */
+static void end_of_a_message_to_the_second_address_waits_for_that_socket_only(void **state)
+{
+	const struct gid ipv6 = udp_gid("fd00:99::2");
+	uint32_t path;
+
+	(void)state;
+	way = WAY_XDP_GENERIC;
+	ends_open(true, false, true);
+	second_address_add(&ipv6);
+	may_fragment = true;
+	path = path_to_second_address(&ipv6);
+	may_fragment = false;
+	next_psn = 0;
+	send_numbered(path, OPCODE_RC_WRITE_FIRST, 0, SHORT);
+	while (next_psn == 0)
+		port_udp_receive(b.port, note_next, NULL);
+	calls_align();
+	send_numbered(path, OPCODE_RC_WRITE_MIDDLE, 1, LONG);
+	readable_await(1);
+	send_numbered(path, OPCODE_RC_WRITE_LAST, 2, SHORT);
+	readable_await(2);
+	port_udp_receive(b.port, note_next, NULL);
+	assert_int_equal(next_psn, 2);
+	port_udp_receive(b.port, note_next, NULL);
+	assert_int_equal(next_psn, 3);
+	assert_int_equal(b.counters.rx_frames, 2);
+	assert_int_equal(b.counters.rx_datagrams, 3);
+}
+
 static void address_that_is_removed_receives_nothing_by_the_socket(void **state)
 {
 	const struct gid ipv6 = udp_gid("fd00:99::2");
@@ -505,6 +602,9 @@ int main(void)
 		TEST(port_sends_without_an_interface_that_stays_busy),
 		TEST(second_lane_has_another_queue_or_none),
 		TEST(second_address_of_the_lane_receives_too),
+		cmocka_unit_test_teardown(
+			end_of_a_message_to_the_second_address_waits_for_that_socket_only,
+			way_restore),
 		TEST(address_that_is_removed_receives_nothing_by_the_socket),
 		TEST(place_where_it_is_impossible_is_refused),
 		TEST(program_with_maps_of_another_layout_is_refused),

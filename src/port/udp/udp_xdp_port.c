@@ -86,9 +86,13 @@ static uint32_t segment_find(struct port_udp *port, uint8_t address, const struc
 	return UINT32_MAX;
 }
 
-/* Deliver a frame. Returns false when earlier packets of its message have not arrived yet. */
+/*
+ * Deliver a frame. Returns false when earlier packets of its message have not arrived yet, with the
+ * frame's address of the port in *ret_address.
+ */
 static bool take_frame(struct port_udp *port, const struct udp_xdp *xdp, const uint8_t *bytes,
-	uint32_t count, bool may_be_early, port_udp_packet_fn *on_packet, void *context)
+	uint32_t count, bool may_be_early, uint8_t *ret_address, port_udp_packet_fn *on_packet,
+	void *context)
 {
 	uint32_t segment_bytes = UINT32_MAX;
 	struct roce_frame frame;
@@ -103,6 +107,7 @@ static bool take_frame(struct port_udp *port, const struct udp_xdp *xdp, const u
 		port->counters->rx_elsewhere++;
 		return true;
 	}
+	*ret_address = (uint8_t)address;
 	if (xdp->program.is_generic)
 		segment_bytes = segment_find(port, (uint8_t)address, &frame);
 	return udp_frame_take(port, (uint8_t)address, &frame, bytes, segment_bytes, may_be_early,
@@ -139,6 +144,7 @@ unsigned udp_xdp_receive(
 	struct udp_xdp *xdp = bypass->xdp;
 	const uint8_t *frame;
 	unsigned total = 0;
+	uint8_t to = address;
 	uint32_t bytes;
 
 	if (bypass->fd < 0)
@@ -151,8 +157,9 @@ unsigned udp_xdp_receive(
 		if (!take_frame(port, xdp, frame, bytes,
 			    !bypass->splits_messages ||
 				    bypass->stalled_looks > BYPASS_STALLED_LOOKS_MAX,
-			    on_packet, context)) {
-			unsigned count = udp_socket_receive(port, address, on_packet, context);
+			    &to, on_packet, context)) {
+			/* The earlier packets come by the UDP socket of the frame's address. */
+			unsigned count = udp_socket_receive(port, to, on_packet, context);
 
 			bypass->stalled_looks += !count;
 			return total + count;
