@@ -307,9 +307,8 @@ static void annex_show(struct local_initiator *local, const struct send_wqe *wqe
  * Record a packet that repeats `model`, with the first `count` bytes of its payload. Returns false
  * if the ring has no place for it.
  */
-static inline bool repetition_put(const struct local_initiator *local,
-	const struct capture_model *model, const struct send_wqe *wqe, const uint8_t *payload,
-	uint32_t count)
+static inline bool repetition_put(const struct local_initiator *local, struct capture_model *model,
+	const struct send_wqe *wqe, const uint8_t *payload, uint32_t count)
 {
 	const struct local_captured *captured = &local->captured;
 	struct capture *capture = local->qp->lane->capture;
