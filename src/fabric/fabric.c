@@ -40,7 +40,7 @@ void fabric_destroy(struct fabric *fabric)
 	free(fabric);
 }
 
-/* Room for one more element behind `count` others; the array doubles at each power of two. */
+/* Make room for one more element behind `count` others. The array doubles when it is full. */
 static int array_extend(void **array, uint32_t count, size_t element_bytes)
 {
 	void *longer;

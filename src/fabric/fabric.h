@@ -142,15 +142,15 @@ enum fabric_event {
 	FABRIC_FRAME_SENT, /* its first bit left the port */
 	FABRIC_FRAME_ARRIVED, /* its last bit arrived at the port */
 	FABRIC_FRAME_DISCARDED, /* the port it arrived at has no room for it */
-	FABRIC_FRAME_LOST, /* on the port's cable, on purpose */
-	FABRIC_FRAME_MARKED, /* by the egress queue of the port */
+	FABRIC_FRAME_LOST, /* the port's cable lost it on purpose */
+	FABRIC_FRAME_MARKED, /* the egress queue of the port marked it */
 	FABRIC_FRAME_UNROUTABLE, /* the port's switch has no path */
-	FABRIC_STORM_DROP, /* by the watchdog of the port */
-	FABRIC_PAUSED, /* the priority of the port, by its peer */
+	FABRIC_STORM_DROP, /* the watchdog of the port dropped the frame */
+	FABRIC_PAUSED, /* the port's peer paused the priority */
 	FABRIC_RESUMED,
 	FABRIC_STORM_BEGUN, /* the watchdog found a queue of the port stuck */
 	FABRIC_STORM_ENDED,
-	FABRIC_FRAME_CORRUPTED, /* on the port's cable, on purpose */
+	FABRIC_FRAME_CORRUPTED, /* the port's cable corrupted it on purpose */
 	FABRIC_FRAME_EXPIRED, /* InfiniBand: the packet is too old, or its VL of the port stalls */
 };
 
@@ -189,7 +189,7 @@ struct fabric {
 	struct fabric_port *ports;
 	struct fabric_routes *routes;
 	const struct fabric_link_calls *link; /* NULL: Ethernet */
-	struct infiniband *infiniband; /* for `link`; NULL: Ethernet */
+	struct infiniband *infiniband; /* the functions of `link` use this; NULL: Ethernet */
 	fabric_watcher *watcher;
 	void *watcher_context;
 };
@@ -244,7 +244,7 @@ void fabric_set_ingress(
 void fabric_slow_host(
 	struct fabric *fabric, uint32_t host, uint32_t take_mbps, uint32_t limit_bytes);
 
-/* Call `watcher` for all that happens; NULL: for nothing. */
+/* Call `watcher` for each event; NULL: for none. */
 void fabric_watch(struct fabric *fabric, fabric_watcher *watcher, void *context);
 
 /* A host has something to send or another time to be called at, without a frame having arrived. */

@@ -24,8 +24,8 @@ uint64_t plan_mlx5_xoff_bytes(uint32_t rate_mbps, uint32_t cable_m, uint32_t mtu
  * SIGCOMM 2015, section 4).
  */
 struct plan_thresholds {
-	uint64_t pause_bytes; /* of a queue at the ingress; with a larger one frames may be lost */
-	uint64_t mark_bytes; /* of a queue at the egress; with a larger one a pause may be first */
+	uint64_t pause_bytes; /* of an ingress queue; with a higher one frames may be lost */
+	uint64_t mark_bytes; /* of an egress queue; with a higher one a pause may come first */
 };
 
 /*

@@ -16,7 +16,7 @@ struct edge {
 };
 
 struct edges {
-	uint32_t *first; /* by `from`: its newest edge; the caller's */
+	uint32_t *first; /* by `from`: its newest edge; the caller owns this array */
 	struct edge *edges;
 	uint32_t count;
 	uint32_t capacity;

@@ -62,10 +62,10 @@ struct infiniband_config {
 	enum infiniband_routing routing;
 	uint32_t data_vls; /* 1 to 15 */
 	uint32_t buffer_blocks; /* of each input port and data lane */
-	uint32_t management_packets; /* that an input port holds at most */
+	uint32_t management_packets; /* how many an input port holds at most */
 	uint64_t hoq_life_ps; /* of the ports of switches; FABRIC_NEVER: no limit */
-	uint64_t switch_life_ps; /* the same */
-	uint32_t vl_stall_count; /* discards in a row that stall a lane; 0: none do */
+	uint64_t switch_life_ps; /* FABRIC_NEVER: no limit */
+	uint32_t vl_stall_count; /* so many discards in a row stall a lane; 0: lanes never stall */
 	uint8_t sl2vl[IB_SL_COUNT]; /* of all ports; 15: packets are discarded */
 	struct arbitration arbitration;
 };
@@ -75,13 +75,13 @@ struct infiniband_vl {
 	/* Out of the port. */
 	struct packet_queue queue;
 	struct credit_sender sender;
-	uint64_t head_since_ps; /* of the queue's first packet */
+	uint64_t head_since_ps; /* since when the queue's first packet is the first */
 	uint64_t wait_since_ps; /* for credits; FABRIC_NEVER: it does not wait */
 	uint64_t stalled_until_ps;
 	uint32_t discards_in_a_row;
 	/* Into the port. */
 	struct credit_receiver receiver;
-	uint32_t held_packets; /* of its buffer */
+	uint32_t held_packets; /* how many packets the buffer holds */
 	uint64_t sent_packets;
 	uint64_t sent_bytes;
 	uint64_t received_packets;

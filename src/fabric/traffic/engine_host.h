@@ -24,8 +24,8 @@
 struct engine_hosts_init {
 	struct arena *arena; /* the caller keeps it longer than the hosts */
 	uint32_t mtu_bytes; /* path MTU: 256, 512, 1024, 2048 or 4096 */
-	uint32_t message_bytes; /* the longest WRITE; a longer flow is several, 1 and up */
-	uint32_t depth; /* WRITEs that a flow has outstanding at once, 1 and up */
+	uint32_t message_bytes; /* of a WRITE at most, 1 and up; a longer flow is several WRITEs */
+	uint32_t depth; /* how many WRITEs of a flow are outstanding at once; 1 and up */
 	uint32_t timeout; /* local ACK timeout, as a code */
 	uint32_t retry_count; /* 0 to 7 */
 	const struct cc_params *cc; /* the caller keeps it longer than the hosts; NULL: none */
