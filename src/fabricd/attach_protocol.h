@@ -154,7 +154,7 @@ struct attach_counters {
 /* A flow, as one of its two channels sees it. */
 struct attach_flow {
 	uint32_t lease; /* of the channel */
-	uint32_t slot; /* of the channel's incoming or outgoing flows */
+	uint32_t slot; /* its place among the channel's incoming, or outgoing, flows */
 	uint32_t serial; /* of the flow, not 0 */
 	uint32_t port; /* the port of the channel's node that sends or receives the frames */
 	uint32_t peer_lease; /* outgoing: the top byte of the QPNs that the flow leads to */
@@ -250,7 +250,7 @@ struct attach_flow_out {
 	 * flow that the client has given up.
 	 */
 	alignas(64) _Atomic uint32_t released;
-	_Atomic uint64_t packets; /* all four counts: of all flows that this slot has had */
+	_Atomic uint64_t packets; /* the four counts are sums of all flows of this slot so far */
 	_Atomic uint64_t words; /* sent, in units of four bytes */
 	_Atomic uint64_t discards; /* the frame's lifetime has ended before the ring had room */
 	_Atomic uint64_t wait_us; /* how long the ring had no room */

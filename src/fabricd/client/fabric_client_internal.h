@@ -24,7 +24,7 @@ struct fabric_frames {
 	int wait_fd; /* readable when the channel is woken */
 	int wake_self; /* a write to it makes wait_fd readable */
 	bool is_waiting; /* between wait_begin and wait_end */
-	bool has_put; /* records into `to_fabric` since the last flush */
+	bool has_put; /* `to_fabric` has got records since the last flush */
 	struct flow_list out;
 	struct flow_list in;
 };

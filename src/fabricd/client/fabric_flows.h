@@ -20,7 +20,7 @@ struct fabric_flow {
 	struct attach_flow about;
 	bool is_outgoing;
 	bool is_active; /* outgoing: all earlier frames have been passed on */
-	bool has_sent; /* since the last flush */
+	bool has_sent; /* frames were sent since the last flush */
 	/* Outgoing: the ring has frames that the receiver does not see, which end at `staged`. */
 	bool has_staged;
 	uint64_t staged;

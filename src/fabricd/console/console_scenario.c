@@ -18,7 +18,7 @@ enum {
 	VL_DISCARDS = 15, /* an SL that is mapped to this lane carries no data */
 	PORTS_MAX = 256, /* of a node, port 0 included */
 	MESSAGE_BYTES = 1000000,
-	/* Two packets of 4,096 bytes. With more room, a loop deadlocks later, or not at all. */
+	/* Room for two packets of 4,096 bytes. With more, a loop deadlocks later, or never. */
 	BUFFER_BYTES = 2 * 65 * 64,
 };
 
@@ -30,9 +30,9 @@ struct scenario {
 	uint32_t host_count;
 	uint32_t switch_count;
 	uint32_t vls_code; /* the largest OperationalVLs of a port */
-	uint32_t mtu_code; /* the shortest MTU of a host */
-	double host_gbps; /* of the first cable of a kind; 0: there is none */
-	double switch_gbps;
+	uint32_t mtu_code; /* the smallest MTU of a host */
+	double host_gbps; /* the rate of the first host's cable; 0: there is no host yet */
+	double switch_gbps; /* the rate of the first cable between switches; 0: there is none */
 	uint8_t lanes[SL_COUNT]; /* of the first host */
 };
 

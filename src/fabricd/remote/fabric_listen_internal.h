@@ -58,7 +58,7 @@ struct machine {
 	struct fabric_listen *listen;
 	struct remote_control control;
 	struct remote_datagrams datagrams;
-	uint32_t watched; /* events of the control socket */
+	uint32_t watched; /* the events for which epoll watches the control socket; 0: none yet */
 	bool has_joined;
 	bool has_more; /* control.in may hold whole messages, for which epoll reports nothing */
 	bool is_refused; /* the connection ends when the refusal is sent */

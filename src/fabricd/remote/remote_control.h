@@ -47,7 +47,7 @@ struct remote_control {
 	struct remote_secrets peer;
 	uint64_t sent;
 	uint64_t received;
-	uint32_t in_first; /* of the bytes that no call has taken */
+	uint32_t in_first; /* the first byte that no call has taken */
 	uint32_t in_end;
 	uint8_t in[REMOTE_IN_BYTES];
 	uint8_t *out; /* REMOTE_OUT_BYTES */

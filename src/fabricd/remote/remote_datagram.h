@@ -69,8 +69,8 @@ struct remote_datagrams {
 	struct siphash_key own; /* seals what this end sends */
 	struct siphash_key peer;
 	uint32_t bytes_max; /* of a datagram that this end sends */
-	uint32_t window; /* of the peer's socket */
-	uint64_t sent; /* the last number */
+	uint32_t window; /* how many datagrams the peer's socket has room for */
+	uint64_t sent; /* the number of the last datagram that this end sent */
 	uint64_t acknowledged; /* the highest number that the peer has received, or that is lost */
 	bool is_full; /* the last datagram_expire() found no room */
 	uint64_t progress_ns; /* when `acknowledged` last rose, or `is_full` was last false */

@@ -48,7 +48,7 @@ struct remote_nonces {
 /* The proof that an end with this role sends. Returns 0 or -ENOMEM. */
 int remote_proof(const struct remote_key *key, const struct remote_nonces *nonces, bool is_joiner,
 	uint8_t ret_proof[REMOTE_PROOF_BYTES]);
-/* Is the proof the wanted one? Takes the same time for each wrong proof. */
+/* Are the proofs equal? The time does not depend on the byte in which they differ. */
 bool remote_proof_is(
 	const uint8_t proof[REMOTE_PROOF_BYTES], const uint8_t wanted[REMOTE_PROOF_BYTES]);
 

@@ -282,7 +282,10 @@ static struct channel *service_owner(const struct server_node *node, uint64_t se
 	return NULL;
 }
 
-/* Put the frame into each channel that leaves last messages, and so has a connection manager. */
+/*
+ * Put the frame into each channel that has a connection manager. These are the channels with a
+ * memfd for the manager's last messages.
+ */
 static bool put_to_managers(
 	const struct server_node *node, uint32_t port, const uint8_t *frame, uint32_t bytes)
 {

@@ -110,7 +110,7 @@ static void flow_free(struct fabric_server *server, struct flow *flow)
 	free(flow);
 }
 
-/* Let the receiver read up to what the sender has written until now. */
+/* End the flow at its receiver, which still takes what the sender has written until now. */
 static void receiver_end(struct flow *flow)
 {
 	uint64_t limit = atomic_load_explicit(&flow->shared->ring.written, memory_order_acquire);

@@ -51,7 +51,7 @@ enum watch_kind {
 struct watch {
 	enum watch_kind kind;
 	int fd;
-	uint32_t events; /* as registered */
+	uint32_t events; /* for which epoll watches `fd` */
 };
 
 /* What the context of each agent begins with. */
@@ -191,7 +191,7 @@ struct client {
 	bool is_console;
 	bool is_ended;
 	uint32_t node;
-	int events; /* socket of events; -1 */
+	int events; /* the socket of events; -1: none */
 	int given; /* the descriptor that came with the present request; -1: none, or taken */
 	bool is_waiting; /* its command waits for service levels */
 	char command[ATTACH_TEXT_BYTES];
@@ -404,7 +404,7 @@ void flows_end(struct channel *channel);
  * for a while, and its sender repeats it.
  */
 void ended_service_add(struct server_node *node, uint64_t service_id, uint64_t now_ns);
-/* Is the service ID's port one of these, in any port space? */
+/* Has a service with the same port, in any port space, ended a short while ago? */
 bool ended_service_is_expected(
 	const struct server_node *node, uint64_t service_id, uint64_t now_ns);
 

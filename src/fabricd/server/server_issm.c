@@ -107,7 +107,7 @@ static bool events_read(struct fabric_server *server, bool is_counted, bool *ret
 
 /* --- counting anew --- */
 
-/* The port that a file's name names; NULL: the name is not that of a port's file. */
+/* The port whose IsSM file has this path; NULL: it is not the path of a port's file. */
 static struct server_port *port_by_name(struct fabric_server *server, const char *path)
 {
 	const char *name = strrchr(path, '/');
