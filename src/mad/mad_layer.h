@@ -31,7 +31,7 @@ enum {
 	MAD_SENDS_MAX = 1 << 16, /* unanswered requests and unfinished messages of a port */
 	MAD_RECEIVES_MAX = 256, /* messages of a port in reassembly */
 	MAD_MESSAGE_BYTES_MAX = 1 << 26,
-	/* Of a port: for the messages that it sends, and as much for those in reassembly. */
+	/* A port's memory for the messages that it sends, and again for those in reassembly. */
 	MAD_PORT_BYTES_MAX = 2 * MAD_MESSAGE_BYTES_MAX,
 };
 
