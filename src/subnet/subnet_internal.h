@@ -131,9 +131,9 @@ struct subnet {
 	uint64_t now_ns;
 	uint64_t route_changes; /* counts the changes of anything on which a route depends */
 	uint64_t traps_at_ns; /* when the first trap of all nodes is due */
-	uint64_t random; /* the state of error rates */
+	uint64_t random; /* the state of the random numbers that decide which frames have errors */
 	const struct subnet_manager_calls *calls;
-	struct subnet_manager *manager; /* for `calls` */
+	struct subnet_manager *manager; /* the functions of `calls` use this */
 };
 
 /* An SMP on its way. */

@@ -131,7 +131,7 @@ struct manager_query {
 	uint16_t attribute_id;
 	uint32_t modifier;
 	uint64_t component_mask;
-	bool is_trusted; /* the sender knows the SM_Key, so it gets members of groups */
+	bool is_trusted; /* the sender knows the SM_Key, so the answer shows members of groups */
 	const uint8_t *record; /* SA_DATA_BYTES, in the query's MAD */
 };
 

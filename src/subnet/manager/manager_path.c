@@ -266,7 +266,10 @@ static void group_path_add(const struct subnet *subnet, const struct sa_path *qu
 		sa_path_encode(&path, to);
 }
 
-/* May this LID be an end of the path, if the query names a LID or a GID for that end? */
+/*
+ * May `lid` be an end of the path? If the query names a LID for that end, `lid` has to be it. If
+ * the query names a GID, the port of `lid` has to have it.
+ */
 static bool end_is_asked(const struct subnet *subnet, uint16_t lid, bool has_lid,
 	uint16_t asked_lid, bool has_gid, const uint8_t gid_bytes[16])
 {
