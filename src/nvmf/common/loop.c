@@ -190,8 +190,8 @@ static int wait_ms(struct loop *loop, uint64_t wait_ns)
 }
 
 /*
- * The reported watches form a list, because a callback may call loop_unwatch() for a watch whose
- * ready() is still to be called.
+ * Call ready() of each reported watch. The watches form a list, because a ready() may call
+ * loop_unwatch() for a watch that is still in the list.
  */
 static void run_reported(struct loop *loop)
 {

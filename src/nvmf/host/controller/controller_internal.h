@@ -96,8 +96,9 @@ void host_lose(struct host_controller *controller, int error, const char *format
 /* controller.c: the sequence of steps has succeeded. */
 void host_go_live(struct host_controller *controller);
 
-/* controller_connect.c: begin the sequence of steps; read CSTS again. */
+/* controller_connect.c: begin the sequence of steps. */
 void host_connect(struct host_controller *controller);
+/* The timer `ready` has expired: read CSTS again. */
 void host_ready_expired(struct loop_timer *timer);
 
 /* controller_requests.c: send `request` now, in any state. The queue is open and has room. */

@@ -62,7 +62,10 @@ struct nbd_session;
 struct nbd_session *nbd_session_create(const struct nbd_export *export,
 	void (*ready)(struct nbd_session *session, void *context), void *context);
 
-/* Free a session; requests that the device still has, when they are done. May be NULL. */
+/*
+ * Free a session. While the device still has requests of the session, their memory stays.
+ * `session` may be NULL.
+ */
 void nbd_session_destroy(struct nbd_session *session);
 
 /* The place for the client's next bytes. Length 0: the caller sends output before it reads. */

@@ -27,8 +27,8 @@ enum {
 	TARGET_DISCOVERY_KATO_MS = 120000,
 	TARGET_KAS = 1, /* the granularity of the keep alive timeout, in units of 100 ms */
 	TARGET_CONNECT_SECONDS = 10,
-	TARGET_CID_MASK = 255, /* the bits of a command identifier that cid_counts counts by */
-	TARGET_STOPPED_MS = 120000, /* a host's silence after a reset or shutdown */
+	TARGET_CID_MASK = 255, /* these bits of a command identifier are its index in cid_counts */
+	TARGET_STOPPED_MS = 120000, /* how long a host may be silent after a reset or shutdown */
 	TARGET_ANA_GROUP = 1,
 	TARGET_RANGES_MAX = 256,
 	TARGET_SCRATCH_BYTES = 128 << 10, /* bytes in one step of a Verify or Copy */
@@ -217,12 +217,15 @@ void scratch_close(struct target_queue *queue);
 struct target_namespace *namespace_find(const struct target_subsystem *subsystem, uint32_t nsid);
 void namespace_unreference(struct target_namespace *ns);
 /*
- * Begin the command's work in its namespace and call `run`, at once or when no exclusive job runs
- * or waits; until then the command is parked. If its queue is lost, the command ends instead.
+ * Begin the command's work in its namespace and call `run`. While an exclusive job runs or waits,
+ * the command is parked instead, and does this later. If its queue is lost, the command ends.
  */
 void namespace_run(struct target_command *command, void (*run)(struct target_command *command));
 void namespace_end(struct target_namespace *ns, struct target_command *command);
-/* As above, for work that is no command. It is not parked. */
+/*
+ * Begin work in the namespace that is no command. Returns false, and parks nothing, while an
+ * exclusive job runs or waits.
+ */
 bool namespace_work_begin(struct target_namespace *ns);
 void namespace_work_end(struct target_namespace *ns);
 void namespace_exclude(struct target_namespace *ns, struct target_job *job);

@@ -100,7 +100,7 @@ enum target_stage {
 	TARGET_STAGE_PARKED,
 	TARGET_STAGE_EVENT, /* an Asynchronous Event Request that waits for an event */
 	TARGET_STAGE_FUSED, /* the first half of a pair, which waits for the second */
-	TARGET_STAGE_DELAYED, /* delayed by error injection; if it is dropped, for ever */
+	TARGET_STAGE_DELAYED, /* error injection delays the command, or drops it (for ever) */
 };
 
 /* The first member of a transport's queue object. */

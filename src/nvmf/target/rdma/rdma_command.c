@@ -263,7 +263,10 @@ static void read_completed(struct target_rdma_queue *queue, struct target_rdma_c
 		loop_defer(queue->rdma->loop, &queue->send);
 }
 
-/* Only the last SEND of a batch is signaled. Its completion covers the SENDs before it. */
+/*
+ * Only the last SEND of a batch is signaled. When `last` has completed, all SENDs of its batch have
+ * completed, too.
+ */
 static void responses_completed(
 	struct target_rdma_queue *queue, const struct target_rdma_command *last)
 {

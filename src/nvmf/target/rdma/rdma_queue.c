@@ -144,7 +144,7 @@ static bool make_memory(struct target_rdma_queue *queue)
 	/* Over iWARP, the READ response writes to the sink buffer like a WRITE (RFC 5040, 5.2). */
 	int access =
 		verbs->device->transport_type == IBV_TRANSPORT_IWARP ? IBV_ACCESS_REMOTE_WRITE : 0;
-	/* Wherever the first half of a fused pair lies, the second half has room beside it. */
+	/* With three parts, the second half of a fused pair has room wherever the first lies. */
 	uint64_t pool = 3 * TARGET_RDMA_DATA_BYTES_MAX;
 
 	if (pool < (uint64_t)queue->entries * RDMA_POOL_PAGE_BYTES)
