@@ -197,7 +197,10 @@ static FILE *file_open(const struct options *options)
 	return file;
 }
 
-/* Close the file. Returns whether everything was written, or the reader did not want it. */
+/*
+ * Close the file. Returns false if a part could not be written. It is no failure that the reader of
+ * a pipe has closed it (EPIPE).
+ */
 static bool output_close(const struct capture_output *output)
 {
 	FILE *file = output->file;

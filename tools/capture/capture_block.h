@@ -8,7 +8,7 @@
  * Packets often repeat one model (wire/captured.h). The output writes the first of them like any
  * packet, and keeps its block of the file. For a later packet of the same length it changes in the
  * block only what differs: the time, the packet from its PSN on, ICRC and UDP checksum. That is
- * much faster than to make a block.
+ * much faster than making a new block.
  */
 
 #include <stdbool.h>

@@ -196,7 +196,7 @@ static uint32_t packets_of(const struct packet *packet)
 	return (uint32_t)max_u64(div_ceil_u64(packet->reth.dma_bytes, MTU_BYTES_MAX), 1);
 }
 
-/* Why the requester goes back to this PSN. */
+/* Say why the requester goes back to this PSN. */
 static void again_cause(struct story_flow *flow, const struct story_entry *entry)
 {
 	double waited_ms = (double)(int64_t)(entry->time_ns - flow->last_ns) / 1e6;

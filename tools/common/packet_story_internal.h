@@ -49,7 +49,7 @@ struct story_flow {
 	uint64_t last_ns;
 	bool is_after_read; /* the newest request is a READ, whose number of PSNs is unknown */
 	uint32_t again_count; /* packets sent again since the last answer */
-	enum story_kind answer; /* of the last answer: STORY_NAK, STORY_RNR or STORY_RESPONSE */
+	enum story_kind answer; /* the last answer: STORY_NAK, STORY_RNR or STORY_RESPONSE */
 	/* The NAK or RNR NAK for which the requester has yet to send again; STORY_REQUEST: none. */
 	enum story_kind demand;
 	uint32_t demand_psn;

@@ -35,7 +35,7 @@ struct topic {
 	unsigned status; /* status that a fault causes */
 	const char *name;
 	const char *sentence;
-	/* NULL: none */
+	/* Each of these may be NULL: the topic has none. */
 	const char *clause;
 	const char *look;
 	const char *fix;

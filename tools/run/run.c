@@ -77,7 +77,7 @@ const char command_run_help[] =
 #define VIEW_PROGRAMS    "view"
 #define FABRIC_LIBRARIES "fabric"
 
-/* The library in the library directory that --check puts before the others. */
+/* --check preloads this library, which is in the library directory. */
 #define CHECKER "liburnic-check.so"
 
 /*

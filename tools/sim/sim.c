@@ -46,7 +46,7 @@ struct sim_options {
 	const char *html_path;
 	bool has_json;
 	bool has_seed;
-	bool is_explanation; /* of a flow */
+	bool is_explanation; /* urnic sim explain: say why a flow took its time */
 	bool has_flow;
 	uint64_t flow;
 	uint64_t seed;

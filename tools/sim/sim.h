@@ -42,7 +42,7 @@ struct sim_run {
 bool sim_run_init(struct sim_run *run);
 void sim_run_done(struct sim_run *run);
 
-/* Let the time of the scenario pass. Returns false, with a sentence printed, without memory. */
+/* Let the time of the scenario pass. Returns false, after a sentence, if there is no memory. */
 bool sim_run_execute(struct sim_run *run);
 
 /* --- CSV (sim_csv.c) --- */
@@ -50,10 +50,10 @@ bool sim_run_execute(struct sim_run *run);
 /* Open PREFIX-queues.csv and PREFIX-rates.csv. */
 bool sim_csv_open(struct sim_run *run, const char *prefix);
 
-/* Write the rows of now. */
+/* Write the rows for the present time. */
 void sim_csv_sample(struct sim_run *run);
 
-/* Returns false, with a sentence printed, when something could not be written. */
+/* Close the files. Returns false, after a sentence, if something could not be written. */
 bool sim_csv_close(struct sim_run *run);
 
 /* --- pcapng (sim_pcap.c) --- */
@@ -101,7 +101,7 @@ uint32_t sim_times_collect(
 struct sim_workload_result {
 	uint32_t flows;
 	uint32_t finished;
-	double least_gbps; /* of a flow */
+	double least_gbps; /* the rate of the slowest flow */
 	double mean_gbps;
 	double most_gbps;
 	double jain;

@@ -11,11 +11,11 @@
 struct sim_hop {
 	uint64_t frames; /* sent */
 	uint64_t first_ps; /* when the first one was sent */
-	uint64_t wait_ps; /* in its queue, of all frames */
+	uint64_t wait_ps; /* the sum of the times that the frames waited in the port's queue */
 	uint64_t wait_ps_max;
-	uint64_t paused_ps; /* of that, while the peer had stopped the queue, or gave no credits */
+	uint64_t paused_ps; /* the part of wait_ps in which the peer let the queue send nothing */
 	uint64_t marked;
-	uint64_t dropped; /* on its cable, by its peer for lack of room, or by the watchdog */
+	uint64_t dropped; /* by the cable, by the peer for lack of room, or by the watchdog */
 };
 
 /* How long the peer has stopped the packet's queue so far. */

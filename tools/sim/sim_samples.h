@@ -29,11 +29,11 @@ struct sim_samples {
 	uint64_t *paused_ps; /* by sample and queue: since the beginning */
 };
 
-/* Prints a sentence and returns false without memory. */
+/* Returns false, after a sentence, if there is no memory. */
 bool sim_samples_init(struct sim_samples *samples, const struct sim_run *run);
 void sim_samples_done(struct sim_samples *samples);
 
-/* Take the sample of now; beyond SIM_SAMPLES_MAX none. */
+/* Take a sample at the present time, unless there are SIM_SAMPLES_MAX samples already. */
 void sim_samples_take(struct sim_samples *samples, const struct sim_run *run);
 
 /* The queues with the longest mean, longest first. Returns their number, at most `count`. */

@@ -32,7 +32,7 @@ struct stat_report {
 	struct device_facts *devices; /* for the names of interfaces */
 };
 
-/* Which objects the report shall have. */
+/* Which objects the report has. */
 struct stat_filter {
 	const char *device; /* the name of a device or an interface; NULL: all */
 	bool has_pid;

@@ -2,8 +2,8 @@
 /*
  * Differences: what the counters of a report have gained since an earlier report, the baseline.
  *
- * An object of the report is that of the baseline with the same family, process ID and number. If a
- * counter is smaller than in the baseline, another object has these numbers now, and the counter
+ * Two objects are the same one if they have the same family, process ID and number. But if a
+ * counter is smaller than in the baseline, another object has these numbers now. Such a counter
  * keeps its value.
  */
 #ifndef TOOLS_STAT_DIFF_H

@@ -67,7 +67,7 @@ static void print_parameter(
 		printf("      %-28s %20u%s%s\n", name, value, unit[0] ? " " : "", unit);
 }
 
-/* Without `is_all`: the parameters that are not the preset's. */
+/* `is_all`: print all parameters; false: only those that differ from the preset. */
 static void print_cc(const struct cc_params *cc, bool is_all)
 {
 	struct cc_params preset;

@@ -10,7 +10,7 @@
 
 enum {
 	CABLE_PS_PER_M = 5000, /* light in a fiber */
-	HEADER_BYTES = 62, /* of a plain source: as RoCEv2 has in the middle of a message */
+	HEADER_BYTES = 62, /* of a frame in the middle of a RoCEv2 message; plain sources use it */
 	LOCAL_HEADER_BYTES = 26, /* the same on InfiniBand links: LRH, BTH, ICRC and VCRC */
 };
 

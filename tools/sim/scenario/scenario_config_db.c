@@ -79,7 +79,7 @@ static bool key_priorities(const struct config_db *db, const cJSON *row, uint8_t
 	return true;
 }
 
-/* Check that the rows of a table have no other members than these. */
+/* Check that the rows of a table have only the members that `fields` names. */
 static bool table_check(const struct config_db *db, const char *table,
 	const struct scenario_field *fields, uint32_t count)
 {

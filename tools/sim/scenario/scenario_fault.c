@@ -111,7 +111,7 @@ static bool fault_check(const struct scenario_text *text, const struct scenario 
 	return true;
 }
 
-/* Room for one more fault, which is zeroed. */
+/* Add a fault, zeroed. Returns NULL, after a sentence, if there is no room for it. */
 static struct scenario_fault *fault_add(
 	const struct scenario_text *text, struct scenario *scenario, const cJSON *item)
 {
