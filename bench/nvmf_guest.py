@@ -32,7 +32,7 @@ LINE = "{:>8} {:>8} {:>8} {:>8}  {}"
 CPUS = 1  # of the lab's guests
 SIZE_MIB = 16
 RUNTIME_SECONDS = 2
-WINDOW = (1.6, 0.5)  # of CPU time: from so many seconds before the end of a job to so many
+WINDOW = (1.6, 0.5)  # CPU time counts from 1.6 to 0.5 seconds before the end of a job
 COMMAND_SECONDS = 600
 HERE, NEAR, FAR = "10.77.0.2", "10.78.0.1", "10.78.0.2"  # the guest's, and those of the veth pair
 FUNCTIONS = pathlib.Path(__file__).with_suffix(".sh").read_text(encoding="ascii")
@@ -109,7 +109,7 @@ WAYS = {
     "rdma by packets, urnic to urnic": Way("rdma", "urnic", "urnic", True),
 }
 
-# Ours, and what it is measured by.
+# A way of ours, and the way with which it is compared.
 PAIRS = (
     ("tcp, linux to urnic", "tcp, linux to nvmet"),
     ("tcp, urnic to urnic", "tcp, urnic to nvmet"),

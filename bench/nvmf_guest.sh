@@ -16,8 +16,8 @@ await() { # COMMAND
 	return 1
 }
 
-# Once: devices for the kernel's target, of which that in memory has been written; and a second
-# network namespace.
+# Called once. Makes the devices for the kernel's target, writes to the one in memory, and makes a
+# second network namespace.
 prepare() { # MIB NEAR-ADDRESS FAR-ADDRESS
 	mkdir -p /etc/nvme
 	echo "nqn.2014-08.org.nvmexpress:uuid:$host_uuid" >/etc/nvme/hostnqn
@@ -38,7 +38,7 @@ prepare() { # MIB NEAR-ADDRESS FAR-ADDRESS
 	mkfifo /tmp/pulse
 }
 
-# rxe on an interface. Without it urnic can use the UDP port.
+# Makes rxe on an interface; none: removes it, so that urnic can use the UDP port.
 choose_rxe() { # INTERFACE|none
 	if [ "$1" = none ]; then
 		rdma-device none
@@ -79,7 +79,7 @@ connect() { # NQN TRTYPE ADDRESS
 	await test -b /dev/nvme0n1
 }
 
-# The host's connections and both targets end, as far as there are any.
+# Ends the host's connections and both targets, if there are any.
 take_down() {
 	local subsystem
 	nvme disconnect-all >/dev/null

@@ -18,8 +18,8 @@ SERVER_ADDRESS = "10.99.0.1"
 PERFTEST_PORT = 18515
 NETPEER_PORT = 18600
 
-# perftest measures the processor's clock as it starts; where too much else ran meanwhile its
-# figures are "inf".
+# perftest measures the processor's clock when it starts. If too much else runs meanwhile, its
+# figures are "inf", and it has to run again.
 PERFTEST_ATTEMPTS = 3
 
 # Where a figure stands in the line of numbers that perftest prints below its "#bytes" heading.

@@ -51,7 +51,7 @@ class Scale(NamedTuple):
     rounds: int  # of a ping-pong
     stream_bytes: int
     stream_ms: int
-    cost_s: float  # how long a program runs more while it is counted
+    cost_s: float  # how much longer the second counted run of a program takes (report_cost.py)
 
 
 FULL = Scale((8, 64, 512, 4096, 32768), (64, 1024, 8192, 65536, MIB), (1, 4, 16, 64, 256), (1, 2, 4),
@@ -224,7 +224,8 @@ def rate_cases(bench, scale):
                             ["-s", "8", "-q", str(count), "-n", str(iterations)], {count: RATE})
 
 
-# Pairs at once do not begin at once, so they run so many times as long as one alone.
+# Several pairs do not begin at the same moment. So that they overlap, each runs so many times as
+# long as a single pair.
 OVERLAP = 5
 
 

@@ -20,10 +20,10 @@ EVENTS = {
     "cycles": "cycles",
     "instructions": "instructions",
 }
-MESSAGES_MAX = 1000000  # that the second run has more
+MESSAGES_MAX = 1000000  # how many messages the second run has more than the first, at most
 SCALE = {"msec": 1000.0, "usec": 1.0, "nsec": 1e-3}
 
-# Share of the time per message that the client's processor is busy with it.
+# If the client's processor is busy for this share of a message's time, it is the limit.
 BUSY = 0.8
 
 
@@ -66,7 +66,7 @@ def run_counted(bench, events, row, count):
     """({name: count}, usec per message, problem) of one run."""
     is_urnic, arguments, _, stream_bytes = row
     with tempfile.NamedTemporaryFile("r", encoding="ascii") as file:
-        # Outside of the test network, where perf sees the kernel's trace points.
+        # Start perf outside of the test network: there it sees the kernel's trace points.
         bench.network.before_client = ["perf", "stat", "-x", ",", "-o", file.name, "-e", ",".join(events), "--"]
         if is_urnic:
             figures, problem = bench.perftest(arguments[0], arguments[1:] + ["-n", str(count)])
