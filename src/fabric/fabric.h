@@ -247,7 +247,10 @@ void fabric_slow_host(
 /* Call `watcher` for each event; NULL: for none. */
 void fabric_watch(struct fabric *fabric, fabric_watcher *watcher, void *context);
 
-/* A host has something to send or another time to be called at, without a frame having arrived. */
+/*
+ * Ask the host for its next frame and its next time. The caller calls this when they have changed,
+ * although no frame has arrived.
+ */
 void fabric_wake_host(struct fabric *fabric, uint32_t host);
 
 /*
@@ -291,7 +294,7 @@ void fabric_timer_set(struct fabric *fabric, struct fabric_timer *timer, uint64_
 bool fabric_timer_fires(struct fabric *fabric, struct fabric_timer *timer,
 	enum fabric_event_kind kind, uint32_t target);
 
-/* A frame, or NULL without memory, which ends the run. */
+/* Take a frame from the pool. If there is no memory, it returns NULL, and the run ends. */
 struct fabric_packet *fabric_packet_take(struct fabric *fabric);
 
 /* Note what happened: in the hash, and for the watcher. */

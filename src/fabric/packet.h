@@ -26,7 +26,7 @@ struct fabric_packet {
 		uint64_t at_ps; /* on a link: when its last bit arrives */
 		uint64_t queued_ps; /* in an egress queue: since when */
 	};
-	uint64_t paused_before_ps; /* how long, in all, the peer had paused it until queued_ps */
+	uint64_t paused_before_ps; /* how long the peer had paused the queue until queued_ps */
 	uint64_t number; /* within its flow, as the sending host counts */
 	uint32_t flow; /* as the hosts count flows */
 	uint32_t source; /* host */

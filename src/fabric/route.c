@@ -19,7 +19,7 @@ struct route_row {
 
 /* Where a host is connected. */
 struct route_end {
-	uint32_t port; /* the switch's */
+	uint32_t port; /* of the switch, towards the host */
 	uint32_t switch_number; /* NO_SWITCH: another host is at its cable */
 };
 

@@ -10,7 +10,7 @@
  *
  *     custom      any hosts and switches, and a list of cables
  *
- * But for custom networks, hosts are numbered switch by switch.
+ * Hosts are numbered switch by switch, except in custom networks.
  */
 #ifndef URNIC_FABRIC_TOPOLOGY_H
 #define URNIC_FABRIC_TOPOLOGY_H

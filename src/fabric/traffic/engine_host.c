@@ -357,7 +357,7 @@ static bool mrs_init(struct engine_hosts *hosts)
 			&hosts->target_key);
 }
 
-/* The lane of a host for a priority; NULL without memory. */
+/* Get the lane of a host for a priority. NULL: no memory. */
 static struct lane *lane_make(struct engine_host *host, uint32_t priority)
 {
 	struct engine_hosts *hosts = host->hosts;
