@@ -171,7 +171,7 @@ void fabric_frames_kick(struct fabric_frames *frames)
 
 int fabric_frames_receive(struct fabric_frames *frames, uint8_t *to, uint32_t *ret_port)
 {
-	/* Look at the flows before the ring: a frame that is in the ring afterwards is older. */
+	/* Look at the flows first: a frame that the ring has after that is older than theirs. */
 	const bool has_frame = flow_list_has_frame(&frames->in, frames->shared);
 	int bytes = record_ring_take(&frames->shared->to_client, to);
 

@@ -305,7 +305,7 @@ static int refusal_take(struct fabric_join *join, const struct remote_message *m
 
 	if (join->state != JOIN_ASKING || !remote_refusal_decode(message, &error, why))
 		return -EBADMSG;
-	/* EBUSY may end: the listener may not have noticed yet that the host's machine has gone. */
+	/* EBUSY may be temporary: the listener may have yet to notice that a machine has gone. */
 	join->is_refused = !join->server && error != EBUSY;
 	join_lose(join, why);
 	return 0;

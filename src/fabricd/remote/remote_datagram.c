@@ -318,8 +318,8 @@ static bool part_add(struct remote_datagrams *datagrams, const struct datagram *
 {
 	if (!is_next_part(datagrams, datagram, has_gap)) {
 		/*
-		 * Count a frame whose first part was lost once: only the part behind the lost ones
-		 * has a gap before it.
+		 * If the first part of a frame was lost, count the frame at the part behind the
+		 * gap. The parts after that one have no gap before them, so it counts once.
 		 */
 		datagrams->drops.partial += has_gap && datagram->offset != 0 && !datagrams->filled;
 		partial_drop(datagrams);

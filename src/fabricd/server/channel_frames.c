@@ -192,7 +192,7 @@ uint32_t channels_run(struct fabric_server *server)
 	return count;
 }
 
-/* Make the client's socket readable. If the write fails because it is full, it is readable, too. */
+/* Make the client's socket readable. If send() fails because the socket is full, it is already. */
 static void channel_wake(const struct channel *channel)
 {
 	const uint8_t byte = 0;

@@ -380,7 +380,10 @@ void channels_wait_end(struct fabric_server *server);
 
 /* --- flows.c --- */
 
-/* A frame of `from`, which left its node by `port`, has arrived at `to`: open a flow? */
+/*
+ * A frame of `from`, which left its node by `port`, has arrived at `to`. Open a flow for such
+ * frames, if that is possible.
+ */
 void flow_consider(
 	struct channel *from, uint32_t port, struct channel *to, const struct ib_frame *frame);
 /* The receiver of an incoming flow reads it now. */
