@@ -81,7 +81,7 @@ struct mad_send {
 	struct mad_address to;
 	struct mad_header header;
 	uint32_t timeout_ms; /* for the response; 0: no response is expected */
-	uint32_t retries; /* retries_left begins at this, and again when an ACK brings progress */
+	uint32_t retries; /* the first value of retries_left, also after an ACK with progress */
 	uint32_t retries_left;
 	/* Segments, from 1; the count is 0 unless the message is sent by RMPP. */
 	uint32_t segment_count;
