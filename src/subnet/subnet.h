@@ -154,7 +154,7 @@ uint32_t subnet_node_count(const struct subnet *subnet);
  */
 int subnet_find_node(const struct subnet *subnet, const char *name_or_guid);
 
-/* Both: `node` exists. */
+/* Describe a node, or a port of it. The node exists. */
 void subnet_node(const struct subnet *subnet, uint32_t node, struct subnet_node_view *ret_view);
 /* Returns false unless the node has this port. */
 bool subnet_port(const struct subnet *subnet, uint32_t node, uint32_t port,

@@ -14,7 +14,7 @@
  *	pma.c		the agent of performance management
  *	trap.c		traps
  *
- * The embedded subnet manager (subnet/manager) is called by struct subnet_manager_calls.
+ * The subnet calls the embedded subnet manager (subnet/manager) by struct subnet_manager_calls.
  */
 
 #include "subnet/subnet.h"
