@@ -15,7 +15,7 @@
 #define DEVICES_INTERVAL_NS 1000000000u
 
 enum {
-	PACKET_BLOCK_BYTES = 128, /* of a packet's block in the file, without the packet */
+	PACKET_BLOCK_BYTES = 128, /* about how many bytes a block of the file adds to its packet */
 	BLOCK_BYTES_MAX = CAPTURED_FRAME_BYTES_MAX + 2 * CAPTURE_NOTE_BYTES,
 	EVENT_BYTES = 192,
 };

@@ -18,7 +18,7 @@
 enum {
 	CAPTURE_INTERFACES_MAX = 256,
 	CAPTURE_NOTE_BYTES = 160,
-	/* More than one system call's share, and less than a cache of the second level. */
+	/* So large that system calls cost little per packet, but smaller than a level 2 cache. */
 	CAPTURE_BUFFER_BYTES = 1 << 17,
 };
 

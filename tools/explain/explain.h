@@ -90,8 +90,8 @@ void process_print_line(const struct failure_file *file);
 bool process_is_alive(const struct failure_file *file);
 
 /*
- * The failure of the peer's queue pair that explains this one: it failed at the same time. NULL:
- * none was kept. `ret_file` is the peer's process, which may be this one.
+ * The failure of the peer's queue pair that explains this one: both failed at the same time. NULL:
+ * none was kept. `ret_file` is the peer's process, which may be that of `failure`.
  */
 const struct failure *failure_of_peer(const struct explain_processes *all,
 	const struct failure *failure, const struct failure_file **ret_file);

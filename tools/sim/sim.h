@@ -36,8 +36,8 @@ struct sim_run {
 };
 
 /*
- * Build the network of run->scenario, which is read. Prints a sentence and returns false without
- * memory. The caller calls sim_run_done() in any case.
+ * Build the network of run->scenario, which has been read. Returns false, after a sentence, if
+ * there is no memory. The caller calls sim_run_done() in any case.
  */
 bool sim_run_init(struct sim_run *run);
 void sim_run_done(struct sim_run *run);
@@ -133,7 +133,7 @@ void sim_subnet_add(const struct sim_run *run, cJSON *root);
 void sim_report_print(const struct sim_run *run);
 bool sim_json_print(const struct sim_run *run);
 
-/* Write the page; `scenario` is its title. Returns false, with a sentence printed, on errors. */
+/* Write the page; `scenario` is its title. Returns false, after a sentence, if that fails. */
 bool sim_page_write(const struct sim_run *run, const char *path, const char *scenario);
 
 /* The part of the page with the network (sim_topology.c). */

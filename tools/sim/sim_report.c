@@ -179,7 +179,7 @@ static void flows_print(const struct sim_run *run)
 
 /* --- queues --- */
 
-/* The next queue to print: the one of the largest mean length below that of the last one. */
+/* Find the next queue to print: the longest one whose mean length is below the last one's. */
 static bool queue_next(const struct fabric *fabric, uint64_t *below, uint32_t *place)
 {
 	uint32_t best = UINT32_MAX;

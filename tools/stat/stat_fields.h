@@ -21,7 +21,7 @@ struct stat_field {
 	size_t offset; /* of the uint64_t in stat_object.base */
 };
 
-/* An object of a report, whose pointers are the report's. */
+/* An object of a report. The report owns what the pointers lead to. */
 struct stat_object {
 	enum stat_family family;
 	void *base;

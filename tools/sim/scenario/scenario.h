@@ -112,8 +112,8 @@ struct scenario {
 };
 
 /*
- * Read a scenario. Prints a sentence and returns false when it is not one. The caller calls
- * scenario_done() in any case.
+ * Read a scenario. Returns false, after a sentence, if the file has no legal scenario. The caller
+ * calls scenario_done() in any case.
  *
  * `seed`  If not NULL, the seed instead of the scenario's.
  */

@@ -89,7 +89,7 @@ static uint32_t server_choose(
 	return host;
 }
 
-/* A read is a flow from the server, a write one from the client. */
+/* Add a request of the client. A read is a flow from the server, a write one from the client. */
 static bool client_add(struct workload *workload, const bool *is_server, uint32_t client,
 	struct fabric_random *random)
 {

@@ -28,7 +28,7 @@ enum workload_kind {
 static const char *const workload_words[] = {"incast", "permutation", "all-to-all", "pairs",
 	"all-reduce", "storage", "sizes", "trace", "multicast", NULL};
 
-/* Room for one more flow. */
+/* Make room for one more flow. Returns false, after a sentence, if there is none. */
 static bool flow_reserve(struct workload *workload)
 {
 	struct scenario *scenario = workload->scenario;

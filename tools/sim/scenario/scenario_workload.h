@@ -28,7 +28,7 @@ struct workload {
 	uint32_t capacity; /* of scenario->flows */
 };
 
-/* Add a flow. Prints a sentence and returns false when there are too many, or no memory. */
+/* Add a flow. Returns false, after a sentence, if there are too many, or no memory. */
 bool workload_add(struct workload *workload, uint32_t source, uint32_t destination, uint64_t bytes,
 	uint64_t start_ps);
 
