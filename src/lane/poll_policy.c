@@ -49,6 +49,7 @@ bool poll_thread_backs_off(struct poll_thread *thread, const struct poll_policy 
 void poll_thread_drove(struct poll_thread *thread, uint64_t now_ns)
 {
 	thread->is_regular &= now_ns - thread->polled_ns < POLL_IDLE_NS;
+	spin_policy_turn_over(&thread->spin, now_ns);
 }
 
 bool poll_thread_delays_acks(struct poll_thread *thread, uint64_t now_ns)

@@ -21,15 +21,20 @@ static void window_set(struct spin_policy *policy, uint64_t window_ns)
 	policy->window_ns = min_u64(max_u64(window_ns, SPIN_NS_MIN), SPIN_NS_MAX);
 }
 
-/* Packets have ended the spinning. */
+/*
+ * Packets have ended the spinning. The thread does not spin for longer than the window, so the rest
+ * of a longer gap has passed before its first look: the turn took long, or another thread had the
+ * processor.
+ */
 static void gap_bridged(struct spin_policy *policy, uint64_t gap_ns)
 {
-	uint64_t mean_ns = policy->gap_ns ? policy->gap_ns : gap_ns;
+	uint64_t seen_ns = min_u64(gap_ns, policy->window_ns);
+	uint64_t mean_ns = policy->gap_ns ? policy->gap_ns : seen_ns;
 
-	policy->gap_ns = mean_ns - mean_ns / SPIN_MEAN + gap_ns / SPIN_MEAN;
+	policy->gap_ns = mean_ns - mean_ns / SPIN_MEAN + seen_ns / SPIN_MEAN;
 	window_set(policy, SPIN_WINDOW_GAPS * policy->gap_ns);
 	policy->rest_next = 0;
-	credit_pay(policy, gap_ns - min_u64(gap_ns, SPIN_WAKE_NS));
+	credit_pay(policy, seen_ns - min_u64(seen_ns, SPIN_WAKE_NS));
 }
 
 /* Packets have ended a sleep. */
@@ -79,6 +84,12 @@ bool spin_policy_packets(struct spin_policy *policy, bool may_spin, uint64_t now
 	policy->is_spinning = may_spin && !policy->is_off && policy->window_ns && !policy->rest &&
 		policy->credit_ns >= policy->window_ns && now_ns >= policy->stolen_until_ns;
 	return policy->is_spinning;
+}
+
+void spin_policy_turn_over(struct spin_policy *policy, uint64_t now_ns)
+{
+	if (policy->is_spinning && !policy->looked_ns)
+		policy->looked_ns = now_ns;
 }
 
 bool spin_policy_silence(struct spin_policy *policy, uint64_t now_ns)

@@ -21,7 +21,7 @@
  *   a sleep and a wake-up would have taken that much of a processor. So spinning takes at most a
  *   quarter of one processor more than sleeping, averaged over 100 ms.
  * - If two looks at the sockets are SPIN_STOLEN_NS apart, another thread has got the processor
- *   meanwhile. The lane's thread then only sleeps for SPIN_STOLEN_REST_NS: a packet wakes it in
+ *   meanwhile. The end of a turn with packets counts as a look. The lane's thread then only sleeps for SPIN_STOLEN_REST_NS: a packet wakes it in
  *   time, and the other thread keeps the processor between packets.
  *
  * The module is pure, as is poll_policy.h: the worker passes times, and does what the functions
@@ -74,7 +74,8 @@ struct spin_policy {
 	bool is_off;
 	bool is_spinning; /* since `served_ns` */
 	uint64_t served_ns; /* the last turn with packets; 0: none */
-	uint64_t looked_ns; /* the last turn of any kind while the thread spins */
+	/* The last turn of any kind while the thread spins; 0: the turn at `served_ns` lasts */
+	uint64_t looked_ns;
 	uint64_t window_ns; /* 0: the thread sleeps after packets */
 	uint64_t gap_ns; /* the mean of bridged gaps; 0: none was bridged since the last rest */
 	uint64_t credit_ns;
@@ -89,6 +90,9 @@ struct spin_policy {
  * program leaves the lane to the thread.
  */
 bool spin_policy_packets(struct spin_policy *policy, bool may_spin, uint64_t now_ns);
+
+/* The last turn has ended at `now_ns`: what it had to send has left. */
+void spin_policy_turn_over(struct spin_policy *policy, uint64_t now_ns);
 
 /* A turn at `now_ns` has received nothing. Returns whether the thread goes on spinning. */
 bool spin_policy_silence(struct spin_policy *policy, uint64_t now_ns);

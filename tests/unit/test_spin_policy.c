@@ -10,6 +10,7 @@
 
 enum {
 	LOOK_NS = 500, /* a turn without packets */
+	TURN_NS = 400, /* a turn with packets */
 	WAKE_NS = 40000, /* from a packet's arrival to the turn of a thread that slept */
 	SECOND_NS = 1000000000,
 };
@@ -44,6 +45,7 @@ static void packet_arrives(struct spinner *spinner, uint64_t gap_ns)
 		spinner->slept++;
 	}
 	spinner->is_busy = spin_policy_packets(&spinner->policy, true, spinner->now_ns);
+	spin_policy_turn_over(&spinner->policy, spinner->now_ns + TURN_NS);
 }
 
 static void packets_arrive(struct spinner *spinner, unsigned count, uint64_t gap_ns)
@@ -146,6 +148,41 @@ static void thread_that_lost_its_processor_to_the_peer_rests(void **state)
 	assert_false(spin_policy_packets(&spinner.policy, true, spinner.now_ns));
 }
 
+/* Another thread has got the processor before the first look. */
+static void thread_that_lost_its_processor_after_a_packet_rests(void **state)
+{
+	struct spinner spinner = new_spinner();
+
+	(void)state;
+	packets_arrive(&spinner, 1000, 6000);
+	spinner.now_ns += TURN_NS + SPIN_STOLEN_NS;
+	assert_false(spin_policy_packets(&spinner.policy, true, spinner.now_ns));
+	packets_arrive(&spinner, 2000, 6000);
+	assert_true(spinner.is_busy);
+	spinner.now_ns += TURN_NS + SPIN_STOLEN_NS;
+	assert_false(spin_policy_silence(&spinner.policy, spinner.now_ns));
+}
+
+/* Long, because the thread sends much, or another thread gets the processor for as long. */
+static void long_turn_with_packets_keeps_the_window_short(void **state)
+{
+	struct spinner spinner = new_spinner();
+	uint64_t window_ns;
+
+	(void)state;
+	packets_arrive(&spinner, 1000, 6000);
+	window_ns = spinner.policy.window_ns;
+	spinner.now_ns += 6000;
+	assert_true(spin_policy_packets(&spinner.policy, true, spinner.now_ns));
+	spinner.now_ns += 4000000;
+	spin_policy_turn_over(&spinner.policy, spinner.now_ns);
+	spinner.now_ns += 6000;
+	assert_true(spin_policy_packets(&spinner.policy, true, spinner.now_ns));
+	assert_in_range(spinner.policy.window_ns, window_ns, window_ns * 3 / 2);
+	packets_arrive(&spinner, 10, 6000);
+	assert_in_range(spinner.policy.window_ns, window_ns, window_ns * 9 / 8);
+}
+
 static void thread_spins_for_no_program_that_drives_its_lane(void **state)
 {
 	struct spin_policy policy = {0};
@@ -176,6 +213,8 @@ int main(void)
 		cmocka_unit_test(spinning_takes_its_share_of_a_processor_and_no_more),
 		cmocka_unit_test(thread_that_lost_its_processor_rests),
 		cmocka_unit_test(thread_that_lost_its_processor_to_the_peer_rests),
+		cmocka_unit_test(thread_that_lost_its_processor_after_a_packet_rests),
+		cmocka_unit_test(long_turn_with_packets_keeps_the_window_short),
 		cmocka_unit_test(thread_spins_for_no_program_that_drives_its_lane),
 		cmocka_unit_test(policy_that_is_off_never_spins),
 	};
