@@ -73,10 +73,24 @@ uint64_t check_ticks(void);
  */
 void *check_next(const char *name);
 
-/* In a wrapper: define `real`, the function that the wrapper replaces. */
-#define CHECK_REAL(function)               \
-	static __typeof__(&function) real; \
-	if (!real)                         \
+/* Where a wrapper keeps the function that it stands before. */
+struct check_real {
+	void *place; /* of a pointer to a function, which is NULL at first */
+	const char *name;
+};
+
+/*
+ * Find the functions of the C library for all wrappers. Later this would take the loader's lock,
+ * for which urnic's threads must not wait.
+ */
+void check_find_real(void);
+
+/* Define `real` in a wrapper: the function that the wrapper stands before. */
+#define CHECK_REAL(function)                                                            \
+	static __typeof__(&function) real;                                              \
+	static const struct check_real real_entry                                       \
+		__attribute__((section("check_real_list"), used)) = {&real, #function}; \
+	if (!real)                                                                      \
 	real = (__typeof__(real))check_next(#function)
 
 #endif

@@ -2,6 +2,7 @@
 #include "check/site.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <string.h>
 #include <unwind.h>
 #ifdef URNIC_CHECK_BACKTRACE
@@ -14,8 +15,8 @@
 enum { FRAME_COUNT_MAX = 24, SITE_COUNT_MAX = 65536 };
 
 /*
- * The owner of the code that has made the call. The loader knows it, but is slow, so
- * site_is_library() asks the loader at its first call for the site.
+ * The owner of the code that called, as site_is_library() finds it at its first use. Later the
+ * library may be gone.
  */
 enum site_owner {
 	OWNER_UNKNOWN,
@@ -79,13 +80,14 @@ static void stack_unwind(const void *address, struct site *ret_site)
  */
 bool site_address_is_library(uintptr_t address)
 {
-	Dl_info info;
-	const char *name;
+	struct dl_find_object found;
+	const char *path, *name;
 
-	if (!dladdr((void *)(address - 1), &info) || !info.dli_fname)
+	if (_dl_find_object((void *)(address - 1), &found) || !found.dlfo_link_map)
 		return false;
-	name = strrchr(info.dli_fname, '/');
-	name = name ? name + 1 : info.dli_fname;
+	path = found.dlfo_link_map->l_name;
+	name = strrchr(path, '/');
+	name = name ? name + 1 : path;
 	return strncmp(name, "librdmacm.", 10) == 0 || strncmp(name, "libibverbs.", 11) == 0 ||
 		strncmp(name, "liburnic", 8) == 0;
 }

@@ -28,9 +28,9 @@ uint32_t site_of_stack(const void *address);
 uint32_t site_of_fault(uintptr_t pc);
 
 /*
- * Is this return address in an RDMA library? The function takes the loader's lock, so the caller
- * must have locked neither check_lock nor a queue. For a thread that loads or unloads a library has
- * the loader's lock, and then locks these when it frees memory.
+ * Is this return address one of a library of RDMA? The answer takes no lock, because threads of
+ * urnic ask for each system call. These have locked a lane, for which a thread that loads a library
+ * may wait.
  */
 bool site_address_is_library(uintptr_t address);
 
@@ -44,9 +44,8 @@ bool site_has_library(uint32_t site);
 #define SITE_HERE() site_of_stack(__builtin_return_address(0))
 
 /*
- * Does the call come from another RDMA library, not from the program? The rule for locks is that of
- * site_address_is_library(). The first answer for a site is kept, because the library may be
- * unloaded later.
+ * True if the call came from another library of RDMA, not from the program. The first answer for a
+ * site is kept: later the library may be gone.
  */
 bool site_is_library(uint32_t site);
 
@@ -60,8 +59,9 @@ struct site_frame {
 };
 
 /*
- * Ask the loader for the frames of a site, before the first site_frames(). The rule for locks is
- * that of site_address_is_library(); report.c's lock is not locked either.
+ * Ask the loader for the frames of a site, before the first site_frames(). That takes the loader's
+ * lock, so the caller has locked neither check_lock nor a queue, nor report.c's lock. A thread that
+ * loads or unloads a library has the loader's lock first, and locks these when it frees memory.
  */
 void site_look_up(uint32_t number);
 

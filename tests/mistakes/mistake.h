@@ -87,6 +87,9 @@ struct ibv_wc mistake_poll(struct ibv_cq *cq);
 
 struct ibv_sge mistake_entry(const void *address, uint32_t bytes, uint32_t lkey);
 
+/* mistake_loaded.so calls it while the program loads that library. */
+__attribute__((visibility("default"))) void mistake_loaded(void);
+
 #define MISTAKE(name, reason, sentence) void mistake_##name(struct mistake *m);
 #include "mistakes.def"
 #undef MISTAKE

@@ -3,9 +3,11 @@
  * Programs that wait for a WRITE by polling its memory: wrong ones, and right ones (right.def). The
  * polling thread makes no call of verbs, so the WRITE is placed meanwhile.
  */
+#include <dlfcn.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "mistake.h"
@@ -190,4 +192,33 @@ void right_waits_with_signals_of_its_own(struct mistake *m)
 	MUST(!pthread_sigmask(SIG_BLOCK, &all, NULL));
 	right_waits_for_first_and_last_byte(m);
 	MUST(signal(SIGTRAP, SIG_DFL) == trap_take);
+}
+
+enum { IDLE_US = 300000, WAIT_S = 60 };
+
+static const struct exchange *loading;
+
+/* What the constructor of mistake_loaded.so calls, while this thread has the loader's lock. */
+void mistake_loaded(void)
+{
+	const time_t until = time(NULL) + WAIT_S;
+
+	write_bytes(loading, 0, MESSAGE_BYTES);
+	while (loading->memory[MESSAGE_BYTES - 1] == 0)
+		MUST(time(NULL) < until);
+}
+
+/* The adapter serves a program that loads a library. Its own threads sleep at first. */
+void right_waits_while_loading(struct mistake *m)
+{
+	struct exchange exchange = exchange_begin(m);
+	char path[4096];
+	ssize_t bytes = readlink("/proc/self/exe", path, sizeof(path) - sizeof("_loaded.so"));
+
+	MUST(bytes > 0);
+	strcpy(path + bytes, "_loaded.so");
+	loading = &exchange;
+	usleep(IDLE_US);
+	MUST(dlopen(path, RTLD_NOW));
+	success_await(&exchange);
 }

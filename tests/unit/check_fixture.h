@@ -24,7 +24,7 @@ extern unsigned char memory[MEMORY_BYTES];
 extern enum ibv_qp_state qp_state; /* IBV_QPS_UNKNOWN: a query fails */
 extern uint64_t ticks; /* the clock */
 extern int room; /* requests that the library accepts; negative: all */
-extern const char *object_name; /* what dladdr() finds */
+extern const char *object_name; /* what the loader finds; NULL: the right one */
 extern uint32_t lookups; /* calls of dladdr() */
 
 /* For cmocka: all objects are new, and nothing was reported. */

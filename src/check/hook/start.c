@@ -80,6 +80,7 @@ __attribute__((constructor)) static void check_start(void)
 {
 	const char *mode = secure_getenv("URNIC_CHECK");
 
+	check_find_real();
 	check_is_full = mode && strcmp(mode, "full") == 0;
 	report_start(secure_getenv("URNIC_CHECK_REPORT"), secure_getenv("URNIC_CHECK_SUPPRESS"));
 	if (check_is_full) {

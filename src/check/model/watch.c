@@ -134,9 +134,9 @@ static struct watch_read *read_find(pid_t thread, uintptr_t pc, uintptr_t addres
 }
 
 /*
- * Add the thread's first read of this address by this instruction. The unwinder and dladdr() take
- * the loader's lock. A thread that has the loader's lock may wait for watch_lock, so unlock
- * watch_lock meanwhile. Returns NULL if the watch has ended meanwhile, or another watch has begun.
+ * Add the thread's first read of this address by this instruction. The unwinder may take the
+ * loader's lock. A thread that has that lock may wait for watch_lock, so unlock this meanwhile.
+ * Returns NULL if the watch is over then, or another one has begun.
  */
 static struct watch_read *read_add(pid_t thread, uintptr_t pc, uintptr_t address)
 {
