@@ -149,6 +149,31 @@ static void refusal_brings_its_reason_and_data(void **state)
 	assert_int_equal(rdma_destroy_id(active), 0);
 }
 
+/* As with the kernel's rdma_ucm, which knows no user context before the accept. */
+static void request_that_its_peer_withdraws_raises_no_event(void **state)
+{
+	struct rdma_cm_id *listener = id_listening(RDMA_PS_TCP, loopback());
+	struct rdma_cm_id *active = id_resolved(RDMA_PS_TCP, loopback()), *passive, *other;
+
+	(void)state;
+	ask(active);
+	passive = expect(RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	assert_int_equal(rdma_destroy_id(active), 0);
+	/* The request of another one arrives after the REJ. */
+	active = id_resolved(RDMA_PS_TCP, loopback());
+	ask(active);
+	other = expect(RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	assert_fails(accept_it(passive), EINVAL);
+	assert_fails(rdma_reject(passive, NULL, 0), EINVAL);
+	assert_int_equal(rdma_reject(other, NULL, 0), 0);
+	assert_ptr_equal(expect(RDMA_CM_EVENT_REJECTED, 28), active);
+	expect_nothing();
+	assert_int_equal(rdma_destroy_id(active), 0);
+	assert_int_equal(rdma_destroy_id(passive), 0);
+	assert_int_equal(rdma_destroy_id(other), 0);
+	assert_int_equal(rdma_destroy_id(listener), 0);
+}
+
 static void queue_pair_that_does_not_come_up_is_an_error_of_the_connection(void **state)
 {
 	struct rdma_cm_id *listener = id_listening(RDMA_PS_TCP, loopback());
@@ -274,6 +299,7 @@ int main(void)
 		TEST(loopback_address_is_reached_through_the_first_device),
 		TEST(program_with_its_own_queue_pair_hears_of_the_response),
 		TEST(refusal_brings_its_reason_and_data),
+		TEST(request_that_its_peer_withdraws_raises_no_event),
 		TEST(queue_pair_that_does_not_come_up_is_an_error_of_the_connection),
 		TEST(datagram_service_is_found_or_not),
 		TEST(group_that_cannot_be_joined_is_an_error),

@@ -233,12 +233,14 @@ int rdma_accept(struct rdma_cm_id *public, struct rdma_conn_param *given)
 		return fail_errno(errno);
 	if (id->state != ID_REQUESTED)
 		return fail_errno(id_cause(REASON_CM_STATE));
+	id_set_accepted(id, true);
 	if (id->is_iwarp)
 		rc = accept_iwarp(id, &param);
 	else
 		rc = id_is_datagram(id) ? accept_datagram(id, &param) : accept_stream(id, &param);
 	if (rc) {
 		id->state = ID_REQUESTED;
+		id_set_accepted(id, false);
 		id_qp_fail(id);
 		return fail_errno(-rc);
 	}

@@ -178,9 +178,18 @@ static struct channel *channel_of(const struct id *id)
 	return container_of(id->id.channel, struct channel, public);
 }
 
+/* The caller has locked id_lock. */
+static bool is_before_accept(const struct id *id, const struct id_event *event)
+{
+	return id->listen && !id->is_accepted && !event->user &&
+		event->type != RDMA_CM_EVENT_CONNECT_REQUEST;
+}
+
 /* The channel of a request is its listener's until the program has taken the request. */
 void id_post_locked(struct id *id, struct id_event *event, int status)
 {
+	if (is_before_accept(id, event))
+		return;
 	event->status = status;
 	if (id->id.channel)
 		event_queue_post(&channel_of(id)->queue, &event->event);
@@ -203,6 +212,16 @@ void id_forget_event(struct id *id, struct id_event *event)
 	pthread_mutex_lock(&id_lock);
 	if (id->id.channel)
 		event_queue_forget(&channel_of(id)->queue, &event->event);
+	pthread_mutex_unlock(&id_lock);
+}
+
+void id_set_accepted(struct id *id, bool is_accepted)
+{
+	pthread_mutex_lock(&id_lock);
+	id->is_accepted = is_accepted;
+	if (!is_accepted && id->id.channel)
+		for (unsigned i = 0; i < ID_EVENT_COUNT; i++)
+			event_queue_forget(&channel_of(id)->queue, &id->events[i].event);
 	pthread_mutex_unlock(&id_lock);
 }
 

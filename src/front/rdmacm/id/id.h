@@ -141,6 +141,8 @@ struct id {
 	struct list requests;
 	struct list in_requests; /* in listen->requests or listen->iw_spares */
 	struct id *listen; /* passive: the listener to which the request came */
+	/* Passive: the program has accepted, or is about to; guarded by id_lock */
+	bool is_accepted;
 	/*
 	 * Number of identifiers that requests took from the reserve and that are to be replaced;
 	 * guarded by id_lock
@@ -255,6 +257,16 @@ void id_post_event(struct id *id, struct id_event *event, int status);
 void id_post_locked(struct id *id, struct id_event *event, int status);
 void id_forget_event(struct id *id, struct id_event *event);
 void id_move_event(struct event *event, struct event_queue *from, struct event_queue *to);
+
+/*
+ * Passive side. Until the program has accepted, id_post_locked() drops the events of a request, but
+ * for the request itself and the program's own. So does the kernel's rdma_ucm, and programs
+ * (valkey-server) rely on it. Of a request whose peer is gone, rdma_accept() fails.
+ *
+ * rdma_accept() sets `is_accepted`, and clears it when it fails, which also drops what was posted
+ * in between.
+ */
+void id_set_accepted(struct id *id, bool is_accepted);
 
 /* Acknowledge the event that a synchronous call has left in the identifier. */
 void id_ack_event(struct id *id);
