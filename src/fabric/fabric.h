@@ -150,8 +150,10 @@ enum fabric_event {
 	FABRIC_RESUMED,
 	FABRIC_STORM_BEGUN, /* the watchdog found a queue of the port stuck */
 	FABRIC_STORM_ENDED,
-	FABRIC_FRAME_CORRUPTED, /* the port's cable corrupted it on purpose */
-	FABRIC_FRAME_EXPIRED, /* InfiniBand: the packet is too old, or its VL of the port stalls */
+	FABRIC_FRAME_CORRUPTED, /* on the port's cable, on purpose */
+	FABRIC_FRAME_EXPIRED, /* InfiniBand: too old, or its lane of the port is stalled */
+	FABRIC_FRAME_REFUSED, /* InfiniBand: the port it arrived at has no P_Key for it */
+	FABRIC_FRAME_CONSTRAINED, /* InfiniBand: the port it leaves through has none */
 };
 
 typedef void fabric_watcher(void *context, uint64_t now_ps, enum fabric_event event, uint32_t port,

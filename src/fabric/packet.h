@@ -35,7 +35,10 @@ struct fabric_packet {
 	/* The port through which it entered the switch that it is in; of a copy: a hold's number */
 	uint32_t ingress;
 	uint16_t data_bytes;
-	uint16_t source_port; /* UDP; chooses among equal paths */
+	union {
+		uint16_t source_port; /* UDP; chooses among equal paths */
+		uint16_t pkey; /* InfiniBand */
+	};
 	uint8_t priority; /* 0 to 7: given by its host, then anew by each switch */
 	uint8_t dscp; /* 0 to 63 */
 	uint8_t ecn; /* enum fabric_ecn */

@@ -118,6 +118,41 @@ END
 "$urnic" sim "$examples/infiniband-multicast.json" | grep -q '^h2>g1  *3 ' || fail 'the name of a flow to a group'
 "$urnic" sim explain "$examples/infiniband-multicast.json" 0 | grep -q '^flow 0, h0>g0, ' || fail 'explain a group'
 
+# --- partitions ---
+
+"$urnic" sim --json "$examples/infiniband-partitions.json" >"$files/json" || fail 'partitions --json'
+matches_schema sim <"$files/json"
+/usr/bin/python3 - "$files/json" <<'END' || fail "partitions: $(cat "$files/json")"
+import json, sys
+run = json.load(open(sys.argv[1]))
+assert [flow["received_bytes"] for flow in run["flows"]] == [102400, 102400, 0, 0]
+refusals = {port["port"]: (port["port_rcv_constraint_errors"], port["port_xmit_constraint_errors"],
+                           port["p_key_violations"]) for port in run["pkey_refusals"]}
+assert refusals == {"s0>h2": (0, 100, 0), "s0>h3": (0, 100, 0)}, refusals
+END
+# refusals_with SED-EXPRESSION: the ports that refuse packets, of the changed example.
+refusals_with() {
+	sed "$1" "$examples/infiniband-partitions.json" >"$files/changed.json"
+	"$urnic" sim --json "$files/changed.json" >"$files/json" || fail "partitions with $1"
+	/usr/bin/python3 -c '
+import json, sys
+run = json.load(open(sys.argv[1]))
+print([flow["received_bytes"] for flow in run["flows"]], *sorted(
+    "%s:%d,%d,%d" % tuple(port.values()) for port in run["pkey_refusals"]))' "$files/json"
+}
+# The hosts refuse what switches let pass. A limited member may not send where its switch looks.
+said=$(refusals_with 's/"partitions"/"part_enforce": "off", &/')
+[ "$said" = '[102400, 102400, 0, 0] h2>s0:0,0,100 h3>s0:0,0,100' ] || fail "part_enforce off: $said"
+said=$(refusals_with 's/"partitions"/"part_enforce": "in", &/')
+[ "$said" = '[0, 0, 0, 0] s0>h1:200,0,0 s0>h2:200,0,0' ] || fail "part_enforce in: $said"
+# A P_Key that is not the host's own passes if nobody looks at what comes in.
+said=$(refusals_with 's/"name": "stranger"/"pkey": "0x8002", &/')
+[ "$said" = '[102400, 102400, 0, 102400] s0>h2:0,100,0' ] || fail "a forged P_Key: $said"
+"$urnic" sim "$examples/infiniband-partitions.json" | grep -q ' lost on cables, 200 with a wrong P_Key$' ||
+	fail 'the count of wrong P_Keys'
+said=$(refusals_with 's/"subnet"/"hosts": {"kind": "engine"}, &/')
+case $said in '[102400, 102400, 0, 0] '*) ;; *) fail "partitions of engines: $said" ;; esac
+
 # --- tables of a subnet that runs ---
 
 # triangle SUBNET: three switches, each with a host and a cable to the others; h0 sends to h2.
@@ -188,6 +223,10 @@ refuses '"buffer" has no room for a packet of 1050 bytes, which takes 17 blocks'
 echo '{"topology": {"kind": "star", "hosts": 49152, "link_layer": "infiniband"}, "workloads": []}' >"$files/wrong.json"
 "$urnic" sim "$files/wrong.json" 2>"$files/said" && fail 'a subnet has more hosts than LIDs'
 grep -q ':1: 49152 hosts are more than a subnet.s 49151 LIDs$' "$files/said" || fail "$(cat "$files/said")"
+refuses '"pkey" is "0x8000": it is from "0x0001" to "0xffff", not "0x8000"' '"partitions": [{"pkey": "0x8000"}]'
+refuses 'a partition has no "pkey"' '"partitions": [{"full": ["h0"]}]'
+refuses '"h0" is in partition 0x0001 twice' '"partitions": [{"pkey": "1", "full": ["h0"], "limited": ["h0"]}]'
+refuses 'unknown part_enforce "some": there is off, in, out, both' '"part_enforce": "some"'
 refuses_group() {
 	echo "{\"topology\": {\"kind\": \"star\", \"link_layer\": \"$2\", \"hosts\": ${5:-3}}, \"hosts\": {$3},
 		\"workloads\": [{\"kind\": \"multicast\", $4}]}" >"$files/wrong.json"

@@ -4,7 +4,8 @@
  * deadlocks with the embedded routing engines, and every flow finishes. In one run of four the
  * hosts are engines, and cables lose and corrupt packets or are down first; then all is calm, and
  * every flow must finish. In the others some flows go to groups: each packet arrives at each member
- * exactly once, and at no stranger.
+ * exactly once, and at no stranger. In some of these hosts have partitions: packets with a wrong
+ * P_Key never arrive, and all others do.
  *
  *     sim_subnet [--seeds A..B | --seed N]
  */
@@ -18,6 +19,8 @@
 #include "sim/seeds.h"
 #include "support/arena_memory.h"
 #include "support/fabric_net.h"
+#include "wire/bth.h"
+#include "wire/infiniband/pkey.h"
 
 #define US FABRIC_PS_PER_US
 
@@ -37,6 +40,8 @@ enum {
 	GROUP_HOSTS_MAX = 16,
 	GROUP_PAYLOAD_MIN = 64,
 	GROUP_PACKETS_MAX = 256, /* of a flow */
+	PARTITIONS_EVERY = 3,
+	PKEY_CHOICES = 6,
 	TABLE_ENTRIES_MAX = 12,
 	LASH_VLS_MIN = 8,
 	STEP_US = 20,
@@ -56,6 +61,8 @@ struct run {
 	struct engine_hosts *hosts;
 	uint8_t roles[GROUPS_MAX][GROUP_HOSTS_MAX];
 	uint32_t group_flow_count; /* the first flows */
+	bool has_partitions;
+	bool is_partial[NET_FLOW_COUNT_MAX]; /* by flow: its P_Key is wrong for a receiver */
 	/* By group flow, host and packet: how often it has arrived. */
 	uint8_t arrivals[GROUP_FLOWS_MAX][GROUP_HOSTS_MAX][GROUP_PACKETS_MAX];
 };
@@ -250,6 +257,65 @@ static void mapping_choose(struct run *run)
 	}
 }
 
+/* --- partitions --- */
+
+static const uint16_t pkey_choices[PKEY_CHOICES] = {0x8001, 0x8001, 0x0001, 0x8002, 0x0002, 0xffff};
+
+static const struct infiniband_port *host_port(const struct run *run, uint32_t host)
+{
+	return &run->net.fabric->infiniband->ports[run->net.fabric->hosts[host].port];
+}
+
+static void host_partitions_choose(struct run *run, uint32_t host)
+{
+	uint16_t pkeys[2] = {pkey_choices[random_below(run, PKEY_CHOICES)],
+		pkey_choices[random_below(run, PKEY_CHOICES)]};
+	uint32_t port = run->net.fabric->hosts[host].port;
+	uint32_t peer = run->net.fabric->ports[port].peer;
+
+	infiniband_set_pkeys(run->net.fabric, port, pkeys, 2);
+	infiniband_set_pkeys(run->net.fabric, peer, pkeys, 2);
+	infiniband_set_enforcement(
+		run->net.fabric, peer, random_below(run, 2), random_below(run, 2));
+}
+
+/* Does a packet with the flow's P_Key reach the host? */
+static bool pkey_passes(const struct run *run, const struct fabric_flow *flow, uint32_t host)
+{
+	const struct infiniband_port *from = host_port(run, flow->source);
+	const struct infiniband_port *to = host_port(run, host);
+	const struct fabric *fabric = run->net.fabric;
+	uint32_t input = fabric->ports[fabric->hosts[flow->source].port].peer;
+	uint16_t pkey = flow->pkey ? flow->pkey : BTH_PKEY_DEFAULT;
+
+	return pkey_table_matches(to->pkeys, to->pkey_count, pkey) &&
+		(!fabric->infiniband->ports[input].is_inbound_enforced ||
+			pkey_table_matches(from->pkeys, from->pkey_count, pkey));
+}
+
+/* Is the host one that the flow goes to? */
+static bool is_receiver(const struct run *run, const struct fabric_flow *flow, uint32_t host)
+{
+	if (!flow->is_multicast)
+		return host == flow->destination;
+	return host != flow->source && run->roles[flow->destination][host] == INFINIBAND_MEMBER;
+}
+
+static void partitions_choose(struct run *run)
+{
+	run->has_partitions = !run->has_engines && !random_below(run, PARTITIONS_EVERY);
+	for (uint32_t i = 0; run->has_partitions && i < run->net.fabric->host_count; i++)
+		host_partitions_choose(run, i);
+	for (uint32_t i = 0; run->has_partitions && i < run->net.flow_count; i++) {
+		struct fabric_flow *flow = &run->net.flows[i];
+
+		flow->pkey = pkey_choices[random_below(run, PKEY_CHOICES)];
+		for (uint32_t host = 0; host < run->net.fabric->host_count; host++)
+			run->is_partial[i] |=
+				is_receiver(run, flow, host) && !pkey_passes(run, flow, host);
+	}
+}
+
 static void hosts_make(struct run *run)
 {
 	struct engine_hosts_init init = {
@@ -282,6 +348,13 @@ static void packet_watch(void *context, uint64_t now_ps, enum fabric_event event
 
 	(void)now_ps;
 	(void)priority;
+	run_check(run,
+		event != FABRIC_FRAME_REFUSED || !port->is_host ||
+			!pkey_passes(run, &run->net.flows[packet->flow], port->node),
+		"a host refuses a P_Key of its own");
+	if (event == FABRIC_FRAME_REFUSED && port->is_host && packet->is_multicast)
+		run->arrivals[packet->flow][port->node]
+			     [packet->number / run->net.flows[packet->flow].payload_bytes]--;
 	if (event == FABRIC_FRAME_ARRIVED && port->is_host && !packet->is_link &&
 		packet->is_multicast)
 		run->arrivals[packet->flow][port->node]
@@ -296,12 +369,12 @@ static void groups_check(const struct run *run)
 		uint64_t packets = div_ceil_u64(flow->bytes, flow->payload_bytes);
 
 		for (uint32_t host = 0; host < run->net.fabric->host_count; host++) {
-			bool is_receiver = host != flow->source &&
-				run->roles[flow->destination][host] == INFINIBAND_MEMBER;
+			bool is_expected =
+				is_receiver(run, flow, host) && pkey_passes(run, flow, host);
 
 			for (uint32_t j = 0; j < packets; j++)
-				run_check(run, run->arrivals[i][host][j] == is_receiver,
-					is_receiver ? "a member has a packet not once"
+				run_check(run, run->arrivals[i][host][j] == is_expected,
+					is_expected ? "a member has a packet not once"
 						    : "a stranger has a packet");
 		}
 	}
@@ -331,6 +404,7 @@ static void run_init(struct run *run, uint64_t seed)
 			abort();
 	}
 	mapping_choose(run);
+	partitions_choose(run);
 	hosts_make(run);
 	fabric_watch(run->net.fabric, packet_watch, run);
 }
@@ -364,7 +438,8 @@ static void faults_end(struct run *run)
 static bool are_all_finished(const struct run *run)
 {
 	for (uint32_t i = 0; i < run->net.flow_count; i++)
-		if (run->net.flows[i].finish_ps == FABRIC_NEVER)
+		if (run->is_partial[i] ? run->net.flows[i].sent_bytes < run->net.flows[i].bytes
+				       : run->net.flows[i].finish_ps == FABRIC_NEVER)
 			return false;
 	return true;
 }
@@ -391,6 +466,18 @@ static void quiet_check(const struct run *run)
 				"a credit is lost");
 		}
 	}
+}
+
+/* What a flow's receivers have to have in the end. */
+static uint64_t expected_bytes(const struct run *run, uint32_t number)
+{
+	const struct fabric_flow *flow = &run->net.flows[number];
+	uint64_t bytes = 0;
+
+	for (uint32_t host = 0; host < run->net.fabric->host_count; host++)
+		if (is_receiver(run, flow, host) && pkey_passes(run, flow, host))
+			bytes += flow->bytes;
+	return bytes;
 }
 
 /* What all runs have done. */
@@ -433,10 +520,7 @@ static void subnet_run(uint64_t seed, struct sums *sums)
 	quiet_check(run);
 	for (uint32_t i = 0; i < run->net.flow_count; i++) {
 		run_check(run, !run->net.flows[i].has_failed, "a flow failed");
-		run_check(run,
-			run->net.flows[i].received_bytes ==
-				run->net.flows[i].bytes *
-					(run->has_engines ? 1 : run->net.flows[i].receivers),
+		run_check(run, run->net.flows[i].received_bytes == expected_bytes(run, i),
 			"a flow has other bytes");
 	}
 	groups_check(run);

@@ -64,10 +64,12 @@ static void frame_follow(void *context, uint64_t now_ps, enum fabric_event event
 	case FABRIC_FRAME_CORRUPTED:
 	case FABRIC_STORM_DROP:
 	case FABRIC_FRAME_EXPIRED:
+	case FABRIC_FRAME_CONSTRAINED:
 		run->hops[port].dropped++;
 		break;
 	case FABRIC_FRAME_DISCARDED:
 	case FABRIC_FRAME_UNROUTABLE:
+	case FABRIC_FRAME_REFUSED:
 		run->hops[run->fabric->ports[port].peer].dropped++;
 		break;
 	case FABRIC_FRAME_ARRIVED:

@@ -98,6 +98,9 @@ static const char *drop_comment(enum fabric_event event)
 		return "dropped: no path";
 	case FABRIC_FRAME_EXPIRED:
 		return "discarded: too old, or its lane was stalled";
+	case FABRIC_FRAME_REFUSED:
+	case FABRIC_FRAME_CONSTRAINED:
+		return "discarded: no P_Key of the port matches";
 	case FABRIC_STORM_DROP:
 		return "dropped by the watchdog";
 	case FABRIC_FRAME_SENT:

@@ -88,8 +88,8 @@ static int groups_init(struct sim_run *run)
 }
 
 /*
- * Make a subnet of the network, and give flows the service levels of their paths. Returns 0,
- * -ENOMEM, or as infiniband_init() and infiniband_add_group().
+ * Make a subnet of the network, and give flows the service levels and P_Keys of their paths.
+ * Returns 0, -ENOMEM, or as infiniband_init() and infiniband_add_group().
  */
 static int subnet_init(struct sim_run *run)
 {
@@ -102,9 +102,12 @@ static int subnet_init(struct sim_run *run)
 		error = groups_init(run);
 	if (!error)
 		error = scenario_set_tables(&run->scenario, run->fabric);
+	if (!error)
+		scenario_set_partitions(&run->scenario, run->fabric);
 	for (uint32_t i = 0; !error && i < run->scenario.flow_count; i++) {
 		struct fabric_flow *flow = &run->scenario.flows[i];
 
+		flow->pkey = scenario_flow_pkey(run->fabric, flow);
 		flow->priority = flow->is_multicast
 			? infiniband_group_level(run->fabric, flow->destination, flow->priority)
 			: infiniband_service_level(

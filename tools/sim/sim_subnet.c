@@ -43,20 +43,23 @@ void sim_subnet_totals_print(const struct fabric *fabric)
 	uint64_t discards = 0;
 	uint64_t dropped = 0;
 	uint64_t lost = 0;
+	uint64_t refused = 0;
 
 	for (uint32_t i = 0; i < fabric->port_count; i++) {
 		const struct infiniband_port *port = &fabric->infiniband->ports[i];
 
 		link_packets += port->link_packets;
 		dropped += port->vl15_dropped;
+		refused += port->rcv_constraint_errors + port->xmit_constraint_errors +
+			port->pkey_violations;
 		lost += fabric->ports[i].lost_frames + fabric->ports[i].corrupted_frames;
 		for (uint32_t vl = 0; vl < IB_VL_COUNT; vl++)
 			discards += port->vls[vl].discards;
 	}
 	printf("InfiniBand: %llu flow control packets, %llu packets discarded, %llu of lane 15 "
-	       "dropped, %llu lost on cables\n",
+	       "dropped, %llu lost on cables, %llu with a wrong P_Key\n",
 		(unsigned long long)link_packets, (unsigned long long)discards,
-		(unsigned long long)dropped, (unsigned long long)lost);
+		(unsigned long long)dropped, (unsigned long long)lost, (unsigned long long)refused);
 }
 
 /* The next lane to print: of those that waited less than the last one, the one that waited most. */
@@ -160,6 +163,28 @@ static void lanes_add(const struct fabric *fabric, cJSON *root)
 			lane_add(fabric, list, i);
 }
 
+/* The ports that have refused packets for their P_Keys. */
+static void refusals_add(const struct fabric *fabric, cJSON *root)
+{
+	cJSON *list = cJSON_AddArrayToObject(root, "pkey_refusals");
+
+	for (uint32_t i = 0; i < fabric->port_count; i++) {
+		const struct infiniband_port *port = &fabric->infiniband->ports[i];
+		char name[SIM_PORT_NAME_BYTES];
+		cJSON *object;
+
+		if (!port->rcv_constraint_errors && !port->xmit_constraint_errors &&
+			!port->pkey_violations)
+			continue;
+		object = json_append_object(list);
+		sim_port_name(fabric, i, name);
+		cJSON_AddStringToObject(object, "port", name);
+		json_add_count(object, "port_rcv_constraint_errors", port->rcv_constraint_errors);
+		json_add_count(object, "port_xmit_constraint_errors", port->xmit_constraint_errors);
+		json_add_count(object, "p_key_violations", port->pkey_violations);
+	}
+}
+
 static void loop_add(const struct sim_run *run, cJSON *root)
 {
 	struct deadlock loop;
@@ -185,8 +210,10 @@ void sim_subnet_add(const struct sim_run *run, cJSON *root)
 	if (run->fabric->infiniband) {
 		lanes_add(run->fabric, root);
 		loop_add(run, root);
+		refusals_add(run->fabric, root);
 		return;
 	}
 	cJSON_AddNullToObject(root, "lanes");
 	cJSON_AddNullToObject(root, "credit_loop");
+	cJSON_AddNullToObject(root, "pkey_refusals");
 }

@@ -9,6 +9,7 @@
 #include "base/arith.h"
 #include "fabric/infiniband/internal.h"
 #include "fabric/route.h"
+#include "wire/bth.h"
 
 static void groups_done(struct fabric *fabric)
 {
@@ -61,6 +62,8 @@ static void ports_init(struct fabric *fabric)
 		struct infiniband_port *port = &infiniband->ports[i];
 
 		port->arbiter.config = &infiniband->config.arbitration;
+		port->pkeys[0] = BTH_PKEY_DEFAULT;
+		port->pkey_count = 1;
 		port->flow_control = port->lifetime =
 			(struct fabric_timer){FABRIC_NEVER, FABRIC_NEVER};
 		lanes_init(&infiniband->config, port);

@@ -23,6 +23,9 @@
  * get a copy. Each copy has a queue, a lane and credits of its own, so one that waits does not stop
  * the others. The buffer of the input port is free again when the last copy has left. A switch
  * without a row for the packet discards it.
+ *
+ * Each port has P_Keys. A host takes packets that match one of them. A switch's port enforces them
+ * on what comes in, or leaves, or both (IBTA 18.2.4.2). Management packets have no P_Key.
  */
 #ifndef URNIC_FABRIC_INFINIBAND_INFINIBAND_H
 #define URNIC_FABRIC_INFINIBAND_INFINIBAND_H
@@ -43,6 +46,7 @@ enum {
 	IB_LANES_PER_LINK = 4, /* 4X: a link sends four bytes in a symbol time */
 	IB_STALL_LIVES = 8,
 	IB_LIFE_CODE_MAX = 19, /* above: for ever */
+	IB_PKEYS_MAX = 32, /* of a port */
 	IB_GROUPS_MAX = 1024,
 };
 
@@ -101,6 +105,13 @@ struct infiniband_port {
 	uint64_t vl15_dropped;
 	uint64_t link_packets; /* sent */
 	struct infiniband_vl vls[IB_VL_COUNT];
+	uint16_t pkeys[IB_PKEYS_MAX];
+	uint32_t pkey_count;
+	bool is_inbound_enforced; /* of a switch */
+	bool is_outbound_enforced;
+	uint64_t rcv_constraint_errors; /* packets that inbound enforcement has discarded */
+	uint64_t xmit_constraint_errors; /* the same of outbound enforcement */
+	uint64_t pkey_violations; /* of a host: packets that no P_Key matched */
 };
 
 /* What a host has to do with a group. */
@@ -211,6 +222,17 @@ static inline uint8_t infiniband_group_level(
 /* Replace a switch's row for a group. Its ports are those of route_ports_of(), from 1. */
 void infiniband_set_multicast(struct fabric *fabric, uint32_t switch_number, uint32_t group,
 	const struct multicast_row *row);
+
+/*
+ * The P_Keys of a port from now on: up to IB_PKEYS_MAX, which are copied. Before, a port has 0xffff
+ * only.
+ */
+void infiniband_set_pkeys(
+	struct fabric *fabric, uint32_t port, const uint16_t *pkeys, uint32_t count);
+
+/* Which packets a switch's port checks from now on: those that come in, and those that leave. */
+void infiniband_set_enforcement(
+	struct fabric *fabric, uint32_t port, bool is_inbound, bool is_outbound);
 
 /* How long packets of this lane have waited for credits, until now. */
 uint64_t infiniband_wait_ps(const struct fabric *fabric, uint32_t port, uint32_t vl);

@@ -54,6 +54,7 @@ void infiniband_forward(struct fabric *fabric, uint32_t number, struct fabric_pa
 enum infiniband_verdict {
 	VERDICT_PASSES,
 	VERDICT_HAS_NO_LANE, /* now, or at all */
+	VERDICT_IS_CONSTRAINED, /* its P_Key */
 };
 
 /* Decide that for a packet that came in through `input`, and set the lane that it leaves on. */

@@ -5,6 +5,7 @@
 #include "base/arith.h"
 #include "fabric/infiniband/internal.h"
 #include "wire/infiniband/lrh.h"
+#include "wire/infiniband/pkey.h"
 
 /* --- the queues of a port --- */
 
@@ -254,11 +255,19 @@ void infiniband_buffer_release(struct fabric *fabric, const struct fabric_packet
 
 /* --- receiving --- */
 
-/* Does the host want the packet: is it a member of its group? */
+/* Does the host want the packet: is it a member of its group, and has it a P_Key for it? */
 static bool host_wants(struct fabric *fabric, uint32_t number, const struct fabric_packet *packet)
 {
+	struct infiniband_port *port = infiniband_port_of(fabric, number);
 	uint32_t host = fabric->ports[number].node;
 
+	if (packet->is_management)
+		return true;
+	if (!pkey_table_matches(port->pkeys, port->pkey_count, packet->pkey)) {
+		port->pkey_violations++;
+		fabric_note(fabric, FABRIC_FRAME_REFUSED, number, packet->priority, packet);
+		return false;
+	}
 	if (!packet->is_multicast ||
 		fabric->infiniband->groups[packet->destination].roles[host] == INFINIBAND_MEMBER)
 		return true;

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a switch does with a packet: forwarding tables, lanes, and packets that become too old. */
+/*
+ * What a switch does with a packet: forwarding tables, lanes, P_Keys, and packets that become too
+ * old.
+ */
 #include <assert.h>
+#include <string.h>
 
 #include "base/arith.h"
 #include "fabric/infiniband/internal.h"
+#include "wire/infiniband/pkey.h"
 
 /* --- forwarding --- */
 
@@ -51,8 +56,12 @@ enum infiniband_verdict infiniband_judge(
 	const struct infiniband_port *port = infiniband_port_of(fabric, output);
 	uint32_t vl = IB_VL_MANAGEMENT;
 
-	if (!packet->is_management)
+	if (!packet->is_management) {
 		vl = infiniband_vl_of(fabric, input, output, packet->priority);
+		if (port->is_outbound_enforced &&
+			!pkey_table_matches(port->pkeys, port->pkey_count, packet->pkey))
+			return VERDICT_IS_CONSTRAINED;
+	}
 	packet->vl = (uint8_t)vl;
 	/* A data packet whose service level is mapped to VL15 is discarded (IBTA 7.6.6). */
 	if ((vl == IB_VL_MANAGEMENT && !packet->is_management) ||
@@ -64,8 +73,15 @@ enum infiniband_verdict infiniband_judge(
 void infiniband_count_discard(struct fabric *fabric, uint32_t output,
 	enum infiniband_verdict verdict, const struct fabric_packet *packet)
 {
+	struct infiniband_port *port = infiniband_port_of(fabric, output);
+
 	assert(verdict != VERDICT_PASSES);
-	infiniband_port_of(fabric, output)->vls[packet->vl].discards++;
+	if (verdict == VERDICT_IS_CONSTRAINED) {
+		port->xmit_constraint_errors++;
+		fabric_note(fabric, FABRIC_FRAME_CONSTRAINED, output, packet->priority, packet);
+		return;
+	}
+	port->vls[packet->vl].discards++;
 	fabric_note(fabric, FABRIC_FRAME_EXPIRED, output, packet->priority, packet);
 }
 
@@ -96,10 +112,40 @@ static void unicast_forward(struct fabric *fabric, uint32_t number, struct fabri
 
 void infiniband_forward(struct fabric *fabric, uint32_t number, struct fabric_packet *packet)
 {
-	if (packet->is_multicast)
+	struct infiniband_port *port = infiniband_port_of(fabric, number);
+
+	if (port->is_inbound_enforced && !packet->is_management &&
+		!pkey_table_matches(port->pkeys, port->pkey_count, packet->pkey)) {
+		port->rcv_constraint_errors++;
+		infiniband_buffer_release(fabric, packet);
+		packet_discard(fabric, FABRIC_FRAME_REFUSED, number, packet);
+	} else if (packet->is_multicast) {
 		infiniband_replicate(fabric, number, packet);
-	else
+	} else {
 		unicast_forward(fabric, number, packet);
+	}
+}
+
+/* --- partitions --- */
+
+void infiniband_set_pkeys(
+	struct fabric *fabric, uint32_t port, const uint16_t *pkeys, uint32_t count)
+{
+	struct infiniband_port *of = infiniband_port_of(fabric, port);
+
+	assert(count <= IB_PKEYS_MAX);
+	memcpy(of->pkeys, pkeys, count * sizeof(*pkeys));
+	of->pkey_count = count;
+}
+
+void infiniband_set_enforcement(
+	struct fabric *fabric, uint32_t port, bool is_inbound, bool is_outbound)
+{
+	struct infiniband_port *of = infiniband_port_of(fabric, port);
+
+	assert(!fabric->ports[port].is_host);
+	of->is_inbound_enforced = is_inbound;
+	of->is_outbound_enforced = is_outbound;
 }
 
 /* --- lifetimes --- */

@@ -4,19 +4,38 @@
 #include "base/arith.h"
 #include "fabric/infiniband/infiniband.h"
 #include "fabric/traffic/engine_host.h"
+#include "wire/bth.h"
 #include "wire/infiniband/crc.h"
 #include "wire/infiniband/lrh.h"
+#include "wire/infiniband/pkey.h"
 
-enum { FRAME_BYTES_MIN = 64 };
+enum {
+	FRAME_BYTES_MIN = 64,
+	BTH_PKEY_OFFSET = 2,
+};
 
 static const uint16_t ipv4_id = 0;
+
+uint16_t engine_frame_pkey(
+	const struct fabric *fabric, const struct fabric_flow *flow, uint32_t host)
+{
+	const struct infiniband_port *port;
+
+	if (!fabric->infiniband || !flow->pkey)
+		return BTH_PKEY_DEFAULT;
+	port = &fabric->infiniband->ports[fabric->hosts[host].port];
+	for (uint32_t i = 0; host != flow->source && i < port->pkey_count; i++)
+		if (pkey_is_of_partition(port->pkeys[i], flow->pkey))
+			return port->pkeys[i];
+	return flow->pkey;
+}
 
 uint32_t engine_frame_offset(const struct fabric *fabric)
 {
 	return fabric->infiniband ? LRH_BYTES : 0;
 }
 
-/* The LRH has no virtual lane here: each port that sends the packet sets it (infiniband/link.c). */
+/* The lane is that of each link (infiniband/link.c). The P_Key is the port's, not the engine's. */
 static void local_seal(struct fabric_packet *packet, uint32_t source, uint32_t bytes)
 {
 	struct lrh lrh = {
@@ -28,6 +47,7 @@ static void local_seal(struct fabric_packet *packet, uint32_t source, uint32_t b
 	};
 
 	lrh_encode(&lrh, packet->data);
+	put_be16(packet->data + LRH_BYTES + BTH_PKEY_OFFSET, packet->pkey);
 	ib_icrc_seal(packet->data, LRH_BYTES + bytes);
 	packet->data_bytes = (uint16_t)(LRH_BYTES + bytes + IB_ICRC_BYTES);
 	packet->bytes = packet->data_bytes + IB_VCRC_BYTES;

@@ -7,14 +7,22 @@
 #define URNIC_FABRIC_TRAFFIC_ENGINE_FRAME_H
 
 #include "fabric/fabric.h"
+#include "fabric/traffic/flow.h"
 #include "wire/icrc.h"
+
+/*
+ * The P_Key of packets that a host, one of the flow's two, sends. The source's is that of the flow,
+ * that of its peer the peer's own one of the same partition.
+ */
+uint16_t engine_frame_pkey(
+	const struct fabric *fabric, const struct fabric_flow *flow, uint32_t host);
 
 /* Where the engine's packet, which begins with its BTH, is in the data. */
 uint32_t engine_frame_offset(const struct fabric *fabric);
 
 /*
- * Make a frame of a packet of `bytes` that begins at engine_frame_offset(). The caller has set the
- * frame's destination and priority.
+ * Make a frame of a packet of `bytes` that is in its place, whose destination and priority are set.
+ * Over InfiniBand its P_Key is set, too.
  *
  * `source`   The sending host.
  * `headers`  The IP and UDP headers of the flow in this direction. InfiniBand does not use them.

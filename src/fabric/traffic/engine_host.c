@@ -8,6 +8,7 @@
 #include "engine/engine.h"
 #include "fabric/random.h"
 #include "fabric/traffic/engine_frame.h"
+#include "ib/ud/ud.h"
 #include "wire/bth.h"
 #include "wire/icrc.h"
 #include "wire/infiniband/lrh.h"
@@ -64,6 +65,7 @@ struct engine_hosts {
 	uint32_t flow_count;
 	uint32_t host_count;
 	uint32_t *flow_of;
+	struct lane_link link; /* of all lanes */
 	struct mr_table mrs;
 	bool has_mrs;
 	uint8_t *source;
@@ -197,7 +199,10 @@ static void frame_fill(
 	packet->flow = number;
 	packet->number = bth.psn.value;
 	packet->destination = direction == FORTH ? flow->destination : flow->source;
-	packet->source_port = flow->source_port;
+	if (hosts->fabric->infiniband)
+		packet->pkey = engine_frame_pkey(hosts->fabric, flow, host->number);
+	else
+		packet->source_port = flow->source_port;
 	packet->priority = path & PATH_CNP ? hosts->init.cnp_priority : flow->priority;
 	packet->dscp = path & PATH_CNP ? FABRIC_DSCP_OF(packet->priority) : flow->dscp;
 	packet->ecn = flow->is_ecn_capable ? FABRIC_ECN_CAPABLE : FABRIC_ECN_NONE;
@@ -279,7 +284,7 @@ static void engine_host_receive(void *context, const struct fabric_packet *packe
 		.source = &hosts->hosts[packet->source].address,
 		.destination = &host->address,
 		.traffic_class = is_marked ? TRAFFIC_CLASS_MARKED : TRAFFIC_CLASS_CAPABLE,
-		.source_port = packet->source_port,
+		.source_port = flow->source_port,
 	};
 	uint32_t bytes;
 
@@ -373,6 +378,7 @@ static struct lane *lane_make(struct engine_host *host, uint32_t priority)
 		return NULL;
 	}
 	lane->cc = hosts->init.cc;
+	lane->link = &hosts->link;
 	host->lanes[priority] = lane;
 	return lane;
 }
@@ -525,6 +531,9 @@ struct engine_hosts *engine_hosts_create(struct fabric *fabric,
 	hosts->flows = flows;
 	hosts->flow_count = count;
 	hosts->host_count = fabric->host_count;
+	hosts->link = ud_link_ethernet;
+	if (fabric->infiniband)
+		hosts->link.pkey_mask = 0; /* the port has compared it with its table */
 	if (!hosts_init(hosts)) {
 		engine_hosts_destroy(hosts);
 		return NULL;

@@ -16,6 +16,7 @@ struct fabric_flow {
 	uint32_t source; /* host */
 	uint32_t destination; /* another host; of a multicast flow: a group */
 	bool is_multicast; /* InfiniBand, plain sources without recovery */
+	uint16_t pkey; /* InfiniBand; 0: 0xffff, the default partition */
 	uint16_t source_port; /* UDP; chooses among equal paths */
 	uint8_t priority; /* 0 to 7, at its source */
 	uint8_t dscp; /* 0 to 63; switches may have priorities of their own for it */

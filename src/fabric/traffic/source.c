@@ -6,6 +6,7 @@
 
 #include "congestion/cc_flow.h"
 #include "fabric/infiniband/infiniband.h"
+#include "wire/bth.h"
 
 struct source_host {
 	struct sources *sources;
@@ -88,6 +89,16 @@ static void mark_receive(struct source_host *host, uint32_t number, uint64_t now
 	host->last_cnp = number;
 }
 
+/* What the packet has of its flow on each kind of links. */
+static void link_fields_fill(const struct source_host *host, const struct fabric_flow *flow,
+	struct fabric_packet *packet)
+{
+	if (host->sources->fabric->infiniband)
+		packet->pkey = flow->pkey ? flow->pkey : BTH_PKEY_DEFAULT;
+	else
+		packet->source_port = flow->source_port;
+}
+
 /* Turn the packet into the host's next CNP. */
 static void cnp_send(struct source_host *host, struct fabric_packet *packet)
 {
@@ -98,7 +109,7 @@ static void cnp_send(struct source_host *host, struct fabric_packet *packet)
 	packet->is_cnp = true;
 	packet->destination = flow->source;
 	packet->bytes = SOURCE_CNP_BYTES;
-	packet->source_port = flow->source_port;
+	link_fields_fill(host, flow, packet);
 	packet->priority = host->sources->init.cnp_priority;
 	packet->dscp = FABRIC_DSCP_OF(packet->priority);
 	flow->cnp_count++;
@@ -170,7 +181,7 @@ static void nak_send(struct source_host *host, struct fabric_packet *packet)
 	packet->number = of->expected_bytes;
 	packet->destination = flow->source;
 	packet->bytes = SOURCE_NAK_BYTES;
-	packet->source_port = flow->source_port;
+	link_fields_fill(host, flow, packet);
 	packet->priority = host->sources->init.cnp_priority;
 	packet->dscp = FABRIC_DSCP_OF(packet->priority);
 	of->is_nak_pending = false;
@@ -238,7 +249,7 @@ static void flow_send(
 	packet->destination = flow->destination;
 	packet->is_multicast = flow->is_multicast;
 	packet->bytes = payload_bytes + flow->header_bytes;
-	packet->source_port = flow->source_port;
+	link_fields_fill(host, flow, packet);
 	packet->priority = flow->priority;
 	packet->dscp = flow->dscp;
 	packet->ecn = flow->is_ecn_capable ? FABRIC_ECN_CAPABLE : FABRIC_ECN_NONE;

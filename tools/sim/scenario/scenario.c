@@ -371,5 +371,6 @@ void scenario_done(struct scenario *scenario)
 	free(scenario->forwarding);
 	free(scenario->service_levels);
 	free(scenario->lanes);
+	free(scenario->pkeys);
 	free(scenario->roles);
 }

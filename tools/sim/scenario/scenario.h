@@ -73,6 +73,12 @@ struct scenario_lane {
 	uint8_t sl2vl[IB_SL_COUNT];
 };
 
+/* The P_Keys of a host. */
+struct scenario_pkeys {
+	uint16_t pkeys[IB_PKEYS_MAX];
+	uint32_t count;
+};
+
 struct scenario {
 	uint64_t duration_ps;
 	bool has_engine; /* hosts are urnic's engine, else plain sources */
@@ -97,6 +103,9 @@ struct scenario {
 	uint8_t *service_levels; /* by the two hosts of a path; NULL: the routing engine chooses */
 	struct scenario_lane *lanes; /* the mappings that differ from infiniband.sl2vl */
 	uint32_t lane_count;
+	struct scenario_pkeys *pkeys; /* by host; NULL: all have 0xffff */
+	bool is_inbound_enforced; /* by the ports of switches that lead to hosts */
+	bool is_outbound_enforced;
 	uint8_t *roles; /* by group and host: enum infiniband_role */
 	uint32_t group_count;
 	struct fabric_flow *flows;
@@ -170,6 +179,22 @@ bool scenario_read_tables(
 
 /* Set the tables in a subnet that was built of the scenario. Returns 0 or -ENOMEM. */
 int scenario_set_tables(const struct scenario *scenario, struct fabric *fabric);
+
+/* "pkey" of `object` (scenario_partition.c); *ret_pkey is not changed when there is none. */
+bool scenario_read_pkey(const struct scenario_text *text, const cJSON *object, uint16_t *ret_pkey);
+
+/* "partitions" and "part_enforce" in the item "subnet". */
+bool scenario_read_partitions(
+	const struct scenario_text *text, struct scenario *scenario, const cJSON *subnet);
+
+/* Set the partitions in a subnet that was built of the scenario. */
+void scenario_set_partitions(const struct scenario *scenario, struct fabric *fabric);
+
+/*
+ * The P_Key of a flow: that of its workload; else the first one of its source with which packets
+ * reach the other host, or the first one of all; 0: the source has none.
+ */
+uint16_t scenario_flow_pkey(const struct fabric *fabric, const struct fabric_flow *flow);
 
 /* The items "switch", "workloads" and "faults". */
 bool scenario_read_switch(

@@ -180,6 +180,8 @@ bool scenario_read_subnet(
 		SCENARIO_OTHER("forwarding"),
 		SCENARIO_OTHER("service_levels"),
 		SCENARIO_OTHER("lanes"),
+		SCENARIO_OTHER("partitions"),
+		SCENARIO_OTHER("part_enforce"),
 		NUMBER(buffer_bytes, "buffer", IB_BLOCK_BYTES, BUFFER_BYTES_MAX),
 	};
 	static const uint32_t data_vls[OP_VLS_CODE_MAX + 1] = {0, 1, 2, 4, 8, 15};
@@ -208,5 +210,6 @@ bool scenario_read_subnet(
 		.arbitration.high_limit = (uint8_t)numbers.high_limit,
 	};
 	return lanes_and_engine_read(text, item, config) &&
-		scenario_read_tables(text, scenario, item);
+		scenario_read_tables(text, scenario, item) &&
+		scenario_read_partitions(text, scenario, item);
 }

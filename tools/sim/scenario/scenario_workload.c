@@ -63,6 +63,7 @@ bool workload_add(struct workload *workload, uint32_t source, uint32_t destinati
 		.priority = (uint8_t)workload->numbers.priority,
 		.dscp = (uint8_t)workload->numbers.dscp,
 		.is_ecn_capable = workload->is_ecn_capable,
+		.pkey = workload->pkey,
 		.rate_mbps = (uint32_t)workload->numbers.rate_mbps,
 		.bytes = bytes,
 		.start_ps = start_ps,
@@ -279,6 +280,7 @@ static const struct scenario_field workload_fields[] = {
 	SCENARIO_OTHER("sizes"),
 	SCENARIO_OTHER("file"),
 	SCENARIO_OTHER("ecn"),
+	SCENARIO_OTHER("pkey"),
 	NUMBER(bytes, "bytes", 1, 1, SCENARIO_FLOW_BYTES_MAX),
 	NUMBER(start_ps, "start_us", 1e6, 0, SCENARIO_TIME_US_MAX),
 	NUMBER(step_ps, "step_us", 1e6, 0, SCENARIO_TIME_US_MAX),
@@ -306,15 +308,21 @@ static bool workload_read(struct workload *workload)
 		.operations = 100,
 		.load_percent = 30};
 	workload->is_ecn_capable = true;
+	workload->pkey = 0;
 	if (!scenario_read_object(workload->text, workload->item, "a workload", workload_fields,
 		    ARRAY_COUNT(workload_fields), &workload->numbers) ||
 		!scenario_read_string(workload->text, workload->item, "name", &name) ||
+		!scenario_read_pkey(workload->text, workload->item, &workload->pkey) ||
 		!scenario_read_bool(
 			workload->text, workload->item, "ecn", &workload->is_ecn_capable))
 		return false;
 	if (!kind)
 		return scenario_refuse(
 			workload->text, workload->item, "a workload has no \"kind\"");
+	if (workload->pkey && !scenario->is_infiniband)
+		return scenario_refuse(workload->text, workload->item,
+			"\"pkey\" is InfiniBand's: the topology has no \"link_layer\" "
+			"\"infiniband\"");
 	if (!dscp_set(workload))
 		return false;
 	if (!scenario_read_word(workload->text, kind, "kind of workload", workload_words, &place))

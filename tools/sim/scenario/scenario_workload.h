@@ -25,6 +25,7 @@ struct workload {
 	const cJSON *item;
 	struct workload_numbers numbers;
 	bool is_ecn_capable;
+	uint16_t pkey; /* 0: that of the path */
 	uint32_t capacity; /* of scenario->flows */
 };
 
