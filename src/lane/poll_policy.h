@@ -369,8 +369,8 @@ bool poll_thread_backs_off(struct poll_thread *thread, const struct poll_policy 
 	bool was_armed, uint64_t now_ns);
 
 /*
- * The thread has driven the lane itself, until `now_ns`. Clears is_regular if the application has not polled for
- * POLL_IDLE_NS.
+ * The thread has driven the lane itself, until `now_ns`. Clears is_regular if the application has
+ * not polled for POLL_IDLE_NS.
  */
 void poll_thread_drove(struct poll_thread *thread, uint64_t now_ns);
 

@@ -21,8 +21,9 @@
  *   a sleep and a wake-up would have taken that much of a processor. So spinning takes at most a
  *   quarter of one processor more than sleeping, averaged over 100 ms.
  * - If two looks at the sockets are SPIN_STOLEN_NS apart, another thread has got the processor
- *   meanwhile. The end of a turn with packets counts as a look. The lane's thread then only sleeps for SPIN_STOLEN_REST_NS: a packet wakes it in
- *   time, and the other thread keeps the processor between packets.
+ *   meanwhile. The end of a turn with packets counts as a look. The lane's thread then only sleeps
+ *   for SPIN_STOLEN_REST_NS: a packet wakes it in time, and the other thread keeps the processor
+ *   between packets.
  *
  * The module is pure, as is poll_policy.h: the worker passes times, and does what the functions
  * return. The lane's thread owns the policy. At first all fields are 0, and `is_off` is as the user
