@@ -5,7 +5,7 @@
 enum { FRAMES = 200, HOPS = 2 };
 
 static _Atomic uint32_t traced;
-static uint32_t traced_bytes;
+static _Atomic uint32_t traced_bytes; /* the fabric's thread reads it */
 
 /* Count the frames between the two hosts, which are datagrams of QKEY, at both cables. */
 static void frame_trace(

@@ -131,9 +131,15 @@ static void skip_without_counts(void)
 		skip();
 }
 
+/* The holder of the lane's lock counts. */
 static uint64_t datagrams_received(void)
 {
-	return __atomic_load_n(&public.port.rx_datagrams, __ATOMIC_RELAXED);
+	uint64_t count;
+
+	worker_lock(worker);
+	count = public.port.rx_datagrams;
+	worker_unlock(worker);
+	return count;
 }
 
 /* Send a packet of no queue pair, and wait until the lane has received it. */
