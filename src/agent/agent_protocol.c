@@ -130,10 +130,8 @@ int agent_message_receive(int socket, bool is_request, struct agent_message *ret
 
 	if (bytes < 0)
 		return (int)bytes;
-	if (bytes == 0) {
-		passed_fds_close(ret_descriptors);
+	if (bytes == 0)
 		return -ECONNRESET;
-	}
 	if (message_flags & MSG_CTRUNC && ret_descriptors->count < AGENT_DESCRIPTORS_MAX) {
 		passed_fds_close(ret_descriptors);
 		return -EMFILE; /* this process has no free descriptor number */

@@ -73,6 +73,8 @@ ssize_t fd_pass_receive(int socket, struct iovec *pieces, size_t piece_count, ui
 	if (bytes < 0)
 		return -errno;
 	fds_collect(&message, ret_fds);
+	if (bytes == 0)
+		passed_fds_close(ret_fds);
 	*ret_flags = message.msg_flags;
 	return bytes;
 }

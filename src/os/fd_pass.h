@@ -36,7 +36,8 @@ int fd_pass_send(int socket, struct iovec *pieces, size_t piece_count, const int
  * Receive a message. A signal does not end the call. Descriptors are close-on-exec.
  *
  * `most`       How many descriptors to accept; at most PASSED_FDS_MAX.
- * `ret_fds`    The received descriptors; empty after a failure.
+ * `ret_fds`    The received descriptors. None after a failure, and none of a message without bytes,
+ *              which looks like the end of the connection.
  * `ret_flags`  msg_flags of recvmsg(). MSG_CTRUNC: more descriptors were sent than received.
  *
  * Returns the number of bytes, or -errno.

@@ -121,17 +121,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const int unused = number_unused();
-	int ends[2];
+	int ends[2], unused;
 
 	require(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
 	fabric_end = ends[0];
 	client_end = ends[1];
+	unused = number_unused();
 	for (size_t at = 0, steps = 0; at + STEP_BYTES <= size && steps < STEPS_MAX;
 		at += STEP_BYTES, steps++)
 		(data[at] & 1 ? mad_pass : event_pass)(data + at);
+	require(number_unused() == unused);
 	close(fabric_end);
 	close(client_end);
-	require(number_unused() == unused);
 	return 0;
 }
