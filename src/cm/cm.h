@@ -49,7 +49,7 @@ enum {
 	CM_DREQ_RETRIES = 2, /* few, because the connection is over with or without a DREP */
 	/* 69 s: our MRA requests this time. If a peer's MRA requests more, only this is granted. */
 	CM_SERVICE_TIMEOUT = 24,
-	CM_LIFETIME_CODE = 19, /* 2.1 s of time wait: twice the lifetime of a packet */
+	CM_LIFETIME_CODE = 19, /* the time wait, 2.1 s, as a code: twice the lifetime of a packet */
 	CM_QUERIES_MAX = 3, /* unanswered queries after which a peer counts as silent */
 	CM_PEER_WINDOWS = 64, /* power of two */
 	CM_QUERIES_OF_PEER_MAX = 8, /* queries to a peer in CM_PEER_WINDOW_NS */

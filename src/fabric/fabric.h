@@ -47,8 +47,8 @@ enum fabric_watchdog_action {
 
 struct fabric_watchdog {
 	enum fabric_watchdog_action action;
-	uint64_t detection_ps; /* the action begins after a queue has been stuck for so long */
-	uint64_t restoration_ps; /* it ends after the queue has not been paused for so long */
+	uint64_t detection_ps; /* the action begins when a queue has been stuck for this time */
+	uint64_t restoration_ps; /* it ends when the queue has had no pause for this time */
 };
 
 struct fabric_switch_config {
@@ -270,7 +270,7 @@ uint64_t fabric_queue_byte_ns(const struct fabric *fabric, uint32_t port, uint32
 /* Assert the invariants of the network. Tests call this between steps. */
 void fabric_check(const struct fabric *fabric);
 
-/* --- for the files of this room --- */
+/* --- for the files of src/fabric --- */
 
 enum fabric_event_kind {
 	EVENT_ARRIVE, /* of a port: its cable's first frame is at the other end */

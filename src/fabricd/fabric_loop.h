@@ -56,7 +56,7 @@ int fabric_loop_watch(int epoll, int operation, int fd, uint32_t events, void *t
 /* Wait for descriptors, call ready() for each, and polled(). Returns 0 or -errno. */
 int fabric_loop_poll(struct fabric_loop *loop, int timeout_ms);
 
-/* For each turn: polls the descriptors once in 32 calls. Returns 0 or -errno. */
+/* Call this in each turn: one call in 32 polls the descriptors. Returns 0 or -errno. */
 int fabric_loop_poll_rarely(struct fabric_loop *loop);
 
 /* Run until a signal arrives. Returns 0, or the -errno of a turn, a sleep or a poll. */

@@ -12,7 +12,7 @@
 #define MAD_MS_NS UINT64_C(1000000)
 
 enum {
-	/* How many segments a receiver lets a sender send beyond those that it has. */
+	/* How many segments beyond those that the receiver has a sender may send. */
 	RMPP_WINDOW = 64,
 	/* How many segments a sender sends in a row, and how long it pauses then. */
 	RMPP_BURST = 256,

@@ -36,7 +36,7 @@ static void flow_reset(struct qp *qp)
 }
 
 /*
- * The queue pair's state of congestion control, which the first call begins. NULL: there is no
+ * The queue pair's state of congestion control, which the first call creates. NULL: there is no
  * congestion control.
  */
 static struct cc_flow *flow_of(struct qp *qp)

@@ -15,7 +15,7 @@
 
 enum { GSI_BUFFER_BYTES = 4 << 20 /* for packets to QP1 that a process has not read yet */ };
 
-/* Describe for the user why a group could not grow. */
+/* Tell the user why urnicd could not open another socket of this address. Returns `rc`. */
 static int refuse_open(struct request *request, const struct agent_address *address, int rc)
 {
 	char text[ADDRESS_TEXT_BYTES];

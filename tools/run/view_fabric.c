@@ -140,7 +140,10 @@ static int node_fill(int directory, const struct attach_node *node)
 	return result;
 }
 
-/* UCX uses a device only if it may open its file. */
+/*
+ * UCX ignores a device whose character device it cannot open. Write the attributes by which it
+ * finds the character device.
+ */
 static int char_device_write(void)
 {
 	int result = view_write_line(AT_FDCWD, VIEW_CHAR_DEVICES "/" CHAR_DEVICE "/ibdev", DEVICE);

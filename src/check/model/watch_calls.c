@@ -62,7 +62,7 @@ bool watch_others_run(void)
 }
 
 /*
- * Begin to count a call, if it is the program's. Calls of the library's threads are not counted.
+ * Begin to count a call, if it is the program's. Calls from the library's own code are not counted.
  * Returns whether the call is counted.
  */
 static bool call_begin(const void *address)

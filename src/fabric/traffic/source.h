@@ -41,9 +41,10 @@ struct sources_init {
 };
 
 /*
- * Give all hosts of a network the flows `flows`, which the caller keeps as long as the sources.
- * Flows of a host take turns in their order. Algorithms that measure round trips have nothing to
- * measure here. Returns NULL without memory.
+ * Create the sources of all hosts of a network. A host's source sends those of `flows` that begin
+ * at the host; they take turns in their order. The caller keeps `flows` until sources_destroy().
+ * Sources get no acknowledgements, so an algorithm of congestion control that measures round trips
+ * does not work with them. Returns NULL if there is no memory.
  */
 struct sources *sources_create(struct fabric *fabric, const struct sources_init *init,
 	struct fabric_flow *flows, uint32_t count);

@@ -2,8 +2,9 @@
 /*
  * Memory regions. The NIC knows a region by its key and the number of its protection domain.
  *
- * This NIC uses the page tables of the process, so every region is paged on demand.
- * IBV_ACCESS_ON_DEMAND has one effect: registration does not check that the memory is mapped.
+ * This NIC uses the page tables of the process, so every region is paged on demand. With
+ * IBV_ACCESS_ON_DEMAND, registration does not check that the memory is mapped: the NIC touches each
+ * page before an access, and never moves the memory (docs/memory.md).
  */
 #include "front/verbs/mr.h"
 

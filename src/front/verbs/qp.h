@@ -46,7 +46,7 @@ struct qp_front {
 	struct ibv_qp_cap cap;
 	bool is_all_signaled;
 	bool has_builder; /* created with IBV_QP_INIT_ATTR_SEND_OPS_FLAGS */
-	bool has_events; /* `events` is prepared; it always is before the first event */
+	bool has_events; /* `events` is prepared, as it must be before the first event */
 	struct qp_events *events;
 	union {
 		struct ibv_qp verbs;

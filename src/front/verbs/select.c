@@ -48,7 +48,10 @@ static bool is_named_by_pattern(const char *patterns, const char *ifname)
 	return false;
 }
 
-/* If the item begins with "ifname=", return the text behind that. */
+/*
+ * If the item is the name of this interface, "=" and a text, set *ret_name to that text. Returns
+ * whether it is.
+ */
 static bool item_names(const struct text_part *item, const char *ifname, struct text_part *ret_name)
 {
 	size_t bytes = strlen(ifname);

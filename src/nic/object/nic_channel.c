@@ -68,10 +68,11 @@ static void channel_wake(struct event_collector *collector)
 }
 
 /*
- * Collect the records that peers on this host have left. A peer counts each write to the eventfd
- * before it writes. So if `raises_seen` equals that count, this visit need not read the eventfd. A
- * peer may die after it has counted and before it has written. So the two may differ for good, and
- * each VISITS_PER_CLEARth visit makes them equal.
+ * Collect the records that peers on this host have left. A peer increments the waiter's count of
+ * raises, and then writes to the eventfd. `raises_seen` is how many of these writes the visits have
+ * read. If both numbers are equal, the eventfd is empty, and this visit need not read it. A peer
+ * that dies between its increment and its write leaves `raises_seen` too low for good. So each
+ * VISITS_PER_CLEARth visit sets it to the count.
  */
 static void records_visit(struct nic_channel *channel)
 {
