@@ -181,7 +181,8 @@ const char *subnet_route_end_text(enum subnet_route_end end);
 struct subnet_route {
 	enum subnet_route_end end;
 	uint32_t node; /* the node where the frame ends */
-	uint32_t port; /* by which it arrived there; if it ends where it began, the port that sent it */
+	/* The port by which it arrived there. If it ends where it began: the port that sent it. */
+	uint32_t port;
 	uint32_t hop_count;
 	struct subnet_hop {
 		uint32_t node;
