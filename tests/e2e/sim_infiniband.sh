@@ -118,6 +118,20 @@ END
 "$urnic" sim "$examples/infiniband-multicast.json" | grep -q '^h2>g1  *3 ' || fail 'the name of a flow to a group'
 "$urnic" sim explain "$examples/infiniband-multicast.json" 0 | grep -q '^flow 0, h0>g0, ' || fail 'explain a group'
 
+# --- the embedded subnet manager ---
+
+for topology in '"star", "hosts": 6' '"dumbbell", "hosts": 3, "hosts_right": 3' '"leaf-spine"' '"fat-tree"'; do
+	cat >"$files/embedded.json" <<END
+{"topology": {"kind": $topology, "link_layer": "infiniband"}, "subnet": {"routing_engine": "embedded"},
+	"workloads": [{"kind": "all-to-all", "bytes": 20000},
+		{"kind": "multicast", "from": ["h0", "h1"], "to": ["h1", "h2", "h3"], "bytes": 20000}]}
+END
+	"$urnic" sim "$files/embedded.json" >"$files/said" || fail "embedded: $topology"
+	awk '$1 ~ /^all-to-all|multicast/ && $2 == $3 { found++ } END { exit found != 2 }' "$files/said" ||
+		fail "not all flows of $topology finish: $(cat "$files/said")"
+	grep -q '^deadlock\|^credit loop' "$files/said" && fail "the embedded manager has a loop in $topology"
+done
+
 # --- partitions ---
 
 "$urnic" sim --json "$examples/infiniband-partitions.json" >"$files/json" || fail 'partitions --json'
@@ -211,7 +225,7 @@ refuses() {
 	echo "urnic: $files/wrong.json:1: $1" | cmp -s - "$files/said" || fail "not '$1' but $(cat "$files/said")"
 }
 
-refuses 'unknown routing engine "ftree": there is minhop, updn, lash' '"routing_engine": "ftree"'
+refuses 'unknown routing engine "ftree": there is minhop, updn, lash, embedded' '"routing_engine": "ftree"'
 refuses '"qos_vlarb_low" is "0:4,4:1": it is up to 64 lanes of 0 to 3 with their weights, as "0:64,1:128"' \
 	'"qos_vlarb_low": "0:4,4:1"'
 refuses '"qos_vlarb_high" is "0:4,": it is up to 64 lanes of 0 to 3 with their weights, as "0:64,1:128"' \
@@ -240,7 +254,7 @@ refuses_group 'a multicast workload needs plain sources without "recovery"' infi
 refuses_group 'the "to" of a multicast workload is a list of hosts' infiniband '' '"from": ["h0"], "to": "h1"'
 refuses_group 'the "from" of a multicast workload is a list of hosts' infiniband '' '"to": ["h1"]'
 refuses_group '"h1" has no other host to send to' infiniband '' '"from": ["h1"], "to": ["h1"]'
-refuses_group 'a switch has more than 254 ports: multicast workloads need fewer' infiniband '' "$group" 255
+refuses_group 'a switch has more than 254 ports: multicast workloads and the embedded subnet manager need fewer' infiniband '' "$group" 255
 refuses '"switch" is Ethernet'\''s: an InfiniBand link layer has "subnet"' '' ', "switch": {}'
 refuses 'switches of an InfiniBand link layer mark nothing: "congestion" is off' '' ', "congestion": "dcqcn"'
 refuses 'a fault of kind "storm" pauses: InfiniBand links have credits instead' '' \

@@ -5,7 +5,8 @@
  * hosts are engines, and cables lose and corrupt packets or are down first; then all is calm, and
  * every flow must finish. In the others some flows go to groups: each packet arrives at each member
  * exactly once, and at no stranger. In some of these hosts have partitions: packets with a wrong
- * P_Key never arrive, and all others do.
+ * P_Key never arrive, and all others do. In one run of four the tables are those of the embedded
+ * subnet manager, if its paths have no credit loop.
  *
  *     sim_subnet [--seeds A..B | --seed N]
  */
@@ -15,8 +16,10 @@
 #include <string.h>
 
 #include "fabric/deadlock/deadlock.h"
+#include "fabric/deadlock/loop.h"
 #include "fabric/traffic/engine_host.h"
 #include "sim/seeds.h"
+#include "subnet/simulated/simulated.h"
 #include "support/arena_memory.h"
 #include "support/fabric_net.h"
 #include "wire/bth.h"
@@ -42,6 +45,7 @@ enum {
 	GROUP_PACKETS_MAX = 256, /* of a flow */
 	PARTITIONS_EVERY = 3,
 	PKEY_CHOICES = 6,
+	EMBEDDED_EVERY = 4,
 	TABLE_ENTRIES_MAX = 12,
 	LASH_VLS_MIN = 8,
 	STEP_US = 20,
@@ -56,6 +60,7 @@ struct run {
 	struct fabric_random random;
 	struct topology_cable cables[2 * RING_MAX + CHORDS_MAX];
 	bool has_engines;
+	bool is_embedded;
 	struct arena arena;
 	void *memory;
 	struct engine_hosts *hosts;
@@ -340,6 +345,39 @@ static void hosts_make(struct run *run)
 	run_check(run, run->hosts, "no memory for engines");
 }
 
+static void subnet_make(struct run *run)
+{
+	if (infiniband_init(run->net.fabric, &run->net.infiniband))
+		abort();
+	for (uint32_t i = 0; i < run->net.group_count; i++) {
+		uint32_t group;
+
+		if (infiniband_add_group(run->net.fabric, run->net.groups[i], &group))
+			abort();
+	}
+}
+
+/*
+ * Take the tables of the embedded manager. All service levels have one lane in the search for a
+ * loop, so no other mapping closes one.
+ */
+static void embedded_try(struct run *run)
+{
+	struct infiniband_config *config = &run->net.infiniband;
+	struct deadlock loop;
+
+	memset(config->sl2vl, 0, sizeof(config->sl2vl));
+	subnet_make(run);
+	run_check(run, !simulated_tables_set(run->net.fabric), "no tables of the manager");
+	run->is_embedded = !infiniband_loop_find(run->net.fabric, 1, &loop);
+	run_check(run, run->is_embedded || run->net.topology.kind == TOPOLOGY_CUSTOM,
+		"the embedded manager has a loop in a tree");
+	if (run->is_embedded)
+		return;
+	run->net.fabric->link->done(run->net.fabric);
+	subnet_make(run);
+}
+
 static void packet_watch(void *context, uint64_t now_ps, enum fabric_event event, uint32_t number,
 	uint32_t priority, const struct fabric_packet *packet)
 {
@@ -394,15 +432,12 @@ static void run_init(struct run *run, uint64_t seed)
 	groups_choose(run);
 	flows_choose(run);
 	run->net.fabric = fabric_create(&run->net.config);
-	if (!run->net.fabric || topology_build(run->net.fabric, &run->net.topology) ||
-		infiniband_init(run->net.fabric, &run->net.infiniband))
+	if (!run->net.fabric || topology_build(run->net.fabric, &run->net.topology))
 		abort();
-	for (uint32_t i = 0; i < run->net.group_count; i++) {
-		uint32_t group;
-
-		if (infiniband_add_group(run->net.fabric, run->net.groups[i], &group))
-			abort();
-	}
+	if (run->net.infiniband.routing != INFINIBAND_LASH && !random_below(run, EMBEDDED_EVERY))
+		embedded_try(run);
+	else
+		subnet_make(run);
 	mapping_choose(run);
 	partitions_choose(run);
 	hosts_make(run);
@@ -484,6 +519,7 @@ static uint64_t expected_bytes(const struct run *run, uint32_t number)
 struct sums {
 	uint64_t events;
 	uint64_t lost_packets;
+	uint32_t embedded_runs;
 	uint64_t hash; /* of all their histories */
 };
 
@@ -525,6 +561,7 @@ static void subnet_run(uint64_t seed, struct sums *sums)
 	}
 	groups_check(run);
 	sums_add(sums, run->net.fabric);
+	sums->embedded_runs += run->is_embedded;
 	engine_hosts_destroy(run->hosts);
 	net_done(&run->net);
 	if (run->memory)
@@ -541,8 +578,10 @@ int main(int argc, char **argv)
 		return 2;
 	for (unsigned long long seed = seeds.first; seed <= seeds.last; seed++)
 		subnet_run(seed, &sums);
-	printf("%llu seeds: %llu events, %llu packets lost, hash %016llx\n",
+	printf("%llu seeds: %llu events, %llu packets lost, %u with the embedded manager, hash "
+	       "%016llx\n",
 		seeds.last - seeds.first + 1, (unsigned long long)sums.events,
-		(unsigned long long)sums.lost_packets, (unsigned long long)sums.hash);
+		(unsigned long long)sums.lost_packets, sums.embedded_runs,
+		(unsigned long long)sums.hash);
 	return 0;
 }

@@ -8,6 +8,7 @@
 
 #include "base/arith.h"
 #include "common/command.h"
+#include "subnet/simulated/simulated.h"
 
 enum { PROGRESS_STEPS = 100 };
 
@@ -100,6 +101,8 @@ static int subnet_init(struct sim_run *run)
 	error = infiniband_init(run->fabric, &run->scenario.infiniband);
 	if (!error)
 		error = groups_init(run);
+	if (!error && run->scenario.is_embedded)
+		error = simulated_tables_set(run->fabric);
 	if (!error)
 		error = scenario_set_tables(&run->scenario, run->fabric);
 	if (!error)
@@ -124,7 +127,8 @@ static void init_complain(const struct scenario *scenario, int error)
 	else if (error == -ENETUNREACH)
 		complain("no switch is above all hosts of a multicast workload");
 	else if (error == -E2BIG)
-		complain("a switch has more than %d ports: multicast workloads need fewer",
+		complain("a switch has more than %d ports: multicast workloads and the embedded "
+			 "subnet manager need fewer",
 			MULTICAST_PORTS_MAX - 1);
 	else
 		complain("no memory for %u hosts and %u flows",

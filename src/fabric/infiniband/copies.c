@@ -57,6 +57,17 @@ bool infiniband_hold_release(struct fabric *fabric, uint32_t number)
 
 /* --- replication --- */
 
+/* Has the switch an entry for the group? */
+static bool has_row(const struct fabric *fabric, uint32_t node, uint32_t group)
+{
+	static const struct multicast_row unset;
+	const struct infiniband *infiniband = fabric->infiniband;
+	const struct multicast_row *row = multicast_row_find(
+		infiniband->multicast[node], infiniband->group_count, infiniband_group_lid(group));
+
+	return row && memcmp(row, &unset, sizeof(unset));
+}
+
 struct multicast_row infiniband_copies_of(
 	const struct fabric *fabric, uint32_t input, uint32_t group)
 {
@@ -138,11 +149,11 @@ static void copies_push(struct fabric *fabric, uint32_t input, const struct fabr
 void infiniband_replicate(struct fabric *fabric, uint32_t number, struct fabric_packet *packet)
 {
 	struct multicast_row copies = infiniband_copies_of(fabric, number, packet->destination);
-	static const struct multicast_row none;
+	uint32_t node = fabric->ports[number].node;
 	uint32_t passing;
 
-	if (!memcmp(&copies, &none, sizeof(none))) {
-		fabric->switches[fabric->ports[number].node].unroutable_frames++;
+	if (!has_row(fabric, node, packet->destination)) {
+		fabric->switches[node].unroutable_frames++;
 		fabric_note(fabric, FABRIC_FRAME_UNROUTABLE, number, packet->priority, packet);
 	}
 	passing = copies_judge(fabric, number, packet, &copies);

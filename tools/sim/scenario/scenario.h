@@ -99,9 +99,10 @@ struct scenario {
 	struct topology topology;
 	bool is_infiniband; /* the link layer; else Ethernet */
 	struct infiniband_config infiniband;
-	uint32_t *forwarding; /* by switch and host: a cable; NULL: the routing engine chooses */
-	uint8_t *service_levels; /* by the two hosts of a path; NULL: the routing engine chooses */
-	struct scenario_lane *lanes; /* the mappings that differ from infiniband.sl2vl */
+	bool is_embedded; /* the routes are those of the embedded subnet manager */
+	uint32_t *forwarding; /* by switch and host: a cable's number; NULL: the engine's */
+	uint8_t *service_levels; /* by two hosts; NULL: the engine's */
+	struct scenario_lane *lanes; /* that differ from infiniband.sl2vl */
 	uint32_t lane_count;
 	struct scenario_pkeys *pkeys; /* by host; NULL: all have 0xffff */
 	bool is_inbound_enforced; /* by the ports of switches that lead to hosts */

@@ -146,17 +146,22 @@ static void lanes_default(struct infiniband_config *config)
 			(struct arbitration_entry){(uint8_t)i, LOW_WEIGHT};
 }
 
+enum { EMBEDDED = INFINIBAND_LASH + 1 };
+
 static bool lanes_and_engine_read(
-	const struct scenario_text *text, const cJSON *item, struct infiniband_config *config)
+	const struct scenario_text *text, const cJSON *item, struct scenario *scenario)
 {
-	static const char *const engines[] = {"minhop", "updn", "lash", NULL};
+	static const char *const engines[] = {"minhop", "updn", "lash", "embedded", NULL};
+	struct infiniband_config *config = &scenario->infiniband;
 	const cJSON *word = scenario_member(item, "routing_engine");
 	uint32_t engine = INFINIBAND_MINHOP;
 
 	lanes_default(config);
 	if (word && !scenario_read_word(text, word, "routing engine", engines, &engine))
 		return false;
-	config->routing = (enum infiniband_routing)engine;
+	scenario->is_embedded = engine == EMBEDDED;
+	config->routing =
+		scenario->is_embedded ? INFINIBAND_MINHOP : (enum infiniband_routing)engine;
 	return table_read(
 		       text, item, "qos_vlarb_high", config->data_vls, &config->arbitration.high) &&
 		table_read(
@@ -209,7 +214,7 @@ bool scenario_read_subnet(
 		.vl_stall_count = (uint32_t)numbers.stall_count,
 		.arbitration.high_limit = (uint8_t)numbers.high_limit,
 	};
-	return lanes_and_engine_read(text, item, config) &&
+	return lanes_and_engine_read(text, item, scenario) &&
 		scenario_read_tables(text, scenario, item) &&
 		scenario_read_partitions(text, scenario, item);
 }
