@@ -135,6 +135,21 @@ static void block_is_given_back_after_its_last_frame(void **state)
 	assert_true(pair_frames_is_empty(&frames));
 }
 
+static void half_of_the_blocks_with_frames_is_half_full(void **state)
+{
+	struct pair_frames frames = frames_of_memory(false);
+	struct pair_frame frame;
+
+	(void)state;
+	block_fill(0, 1, 0);
+	assert_false(pair_frames_is_half_full(&frames));
+	block_fill(1, 1, 1);
+	assert_true(pair_frames_is_half_full(&frames));
+	assert_true(pair_frames_next(&frames, &frame));
+	assert_true(pair_frames_next(&frames, &frame));
+	assert_false(pair_frames_is_half_full(&frames));
+}
+
 static void frames_of_an_open_block_are_awaited(void **state)
 {
 	struct pair_frames frames = frames_of_memory(false);
@@ -257,6 +272,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(frames_of_several_blocks_come_in_order_and_once),
 		cmocka_unit_test(block_is_given_back_after_its_last_frame),
+		cmocka_unit_test(half_of_the_blocks_with_frames_is_half_full),
 		cmocka_unit_test(frames_of_an_open_block_are_awaited),
 		cmocka_unit_test(super_packet_has_the_length_of_its_segments),
 	};

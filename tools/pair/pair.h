@@ -90,20 +90,25 @@ void pair_impairments_write(const struct pair *pair, int host, char ret_text[PAI
  * `is_pcapng`  Write pcapng, with comments at packets that were sent again, refused or damaged;
  *              else pcap.
  * `events_fd`  A pipe of struct pair_event, which are written to the file, too; -1: none.
+ * `reporters`  How many processes write these.
  * `ready_fd`   A descriptor to which a byte is written when the capture is on.
  *
  * Returns the exit status.
  */
-int pair_capture(int descriptor, bool is_pcapng, int events_fd, int ready_fd);
+int pair_capture(int descriptor, bool is_pcapng, int events_fd, int reporters, int ready_fd);
 
 /* --- events (pair_events.c) --- */
 
 enum { PAIR_EVENT_TEXT_BYTES = 192, PAIR_EVENT_PROCESS_BYTES = 48 };
 
-/* A post, a completion or a state change. A pipe takes it whole or not at all. */
+/*
+ * A post, a completion or a state change; or, if `text` is empty, a mark: all events of this
+ * reporter up to `time_ns` precede it. A pipe takes it whole or not at all.
+ */
 struct pair_event {
 	uint64_t time_ns; /* since 1970 */
 	uint32_t qpn;
+	uint32_t reporter; /* number of the process that writes it, from 0 on */
 	char process[PAIR_EVENT_PROCESS_BYTES]; /* its name and number */
 	char text[PAIR_EVENT_TEXT_BYTES]; /* capture_event_text() */
 };
@@ -112,6 +117,6 @@ struct pair_event {
  * Write the events of the programs on the host that this process is on into a pipe, until SIGTERM.
  * A byte is written to `ready_fd` when all later programs are seen. Returns the exit status.
  */
-int pair_events(int pipe_fd, int ready_fd);
+int pair_events(int pipe_fd, int reporter, int ready_fd);
 
 #endif

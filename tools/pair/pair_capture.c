@@ -167,6 +167,7 @@ static void events_read(struct pair_file *file)
 		if (bytes == 0) {
 			close(file->events_fd);
 			file->events_fd = -1;
+			pair_merge_events_end(&file->merge);
 		}
 		return;
 	}
@@ -255,8 +256,8 @@ static void frames_take(struct pair_frames *frames, struct pair_file *file)
 	anything_take(frames, file, true);
 }
 
-/* Write the head of the file. Returns false when out of memory. */
-static bool file_begin(struct pair_file *file, bool is_pcapng)
+/* Write what comes before the first frame. Returns false when out of memory. */
+static bool file_begin(struct pair_file *file, bool is_pcapng, int reporters)
 {
 	const struct pcap_head head = {.magic = PCAP_MAGIC_NANOSECONDS,
 		.major = 2,
@@ -275,10 +276,10 @@ static bool file_begin(struct pair_file *file, bool is_pcapng)
 	if (file->has_events)
 		pcapng_interface(file->stream, PCAPNG_USER0, "events (local)",
 			"Posts, completions and state changes of queue pairs", 0);
-	return file->story && (!file->has_events || pair_merge_init(&file->merge));
+	return file->story && (!file->has_events || pair_merge_init(&file->merge, reporters));
 }
 
-int pair_capture(int descriptor, bool is_pcapng, int events_fd, int ready_fd)
+int pair_capture(int descriptor, bool is_pcapng, int events_fd, int reporters, int ready_fd)
 {
 	const struct sigaction action = {.sa_handler = end_note};
 	struct pair_file file = {.stream = fdopen(descriptor, "w"),
@@ -297,7 +298,7 @@ int pair_capture(int descriptor, bool is_pcapng, int events_fd, int ready_fd)
 	setvbuf(file.stream, NULL, _IOFBF, STREAM_BYTES);
 	sigaction(SIGTERM, &action, NULL);
 	signal(SIGINT, SIG_IGN);
-	if (!file_begin(&file, is_pcapng)) {
+	if (!file_begin(&file, is_pcapng, reporters)) {
 		complain("pair: no capture: out of memory");
 		return EXIT_FAILED;
 	}

@@ -20,6 +20,10 @@
 
 enum { BUSY_MS = 1, IDLE_MS = 5 };
 
+#define MARK_NS 10000000u
+/* Between its reading of the clock and its record, a lane is seldom interrupted for so long. */
+#define RECORD_NS 1000000u
+
 static volatile sig_atomic_t is_over;
 
 static void end_note(int signal)
@@ -29,10 +33,12 @@ static void end_note(int signal)
 }
 
 /* Write the record of a lane, if it is an event. Returns false if the pipe has no reader. */
-static bool record_write(const struct capture_lane *lane, uint64_t epoch_ns, int pipe_fd)
+static bool record_write(
+	const struct capture_lane *lane, uint64_t epoch_ns, int pipe_fd, int reporter)
 {
 	const struct captured *head = lane->head;
-	struct pair_event record = {.time_ns = lane->time_ns + epoch_ns};
+	struct pair_event record = {
+		.time_ns = lane->time_ns + epoch_ns, .reporter = (uint32_t)reporter};
 	struct captured_event event;
 
 	if (lane->is_repetition || head->packet_bytes || head->captured_bytes != sizeof(event))
@@ -50,15 +56,15 @@ static bool record_write(const struct capture_lane *lane, uint64_t epoch_ns, int
  * Write all events up to now. Returns whether there were any, or -EPIPE. Adds to *ret_dropped how
  * many were lost before them.
  */
-static int events_write(
-	struct capture_sources *sources, uint64_t epoch_ns, int pipe_fd, uint64_t *ret_dropped)
+static int events_write(struct capture_sources *sources, uint64_t epoch_ns, int pipe_fd,
+	int reporter, uint64_t *ret_dropped)
 {
 	struct capture_lane *lane;
 	int has_any = false;
 
 	capture_sources_begin(sources);
 	while ((lane = capture_sources_next(sources))) {
-		if (!record_write(lane, epoch_ns, pipe_fd))
+		if (!record_write(lane, epoch_ns, pipe_fd, reporter))
 			return -EPIPE;
 		*ret_dropped += lane->dropped;
 		lane->has_record = false;
@@ -68,10 +74,19 @@ static int events_write(
 	return has_any;
 }
 
-int pair_events(int pipe_fd, int ready_fd)
+/* Say that all events up to `until_ns` are written. Returns false if the pipe has no reader. */
+static bool mark_write(uint64_t until_ns, int pipe_fd, int reporter)
+{
+	const struct pair_event mark = {
+		.time_ns = until_ns - RECORD_NS, .reporter = (uint32_t)reporter};
+
+	return write(pipe_fd, &mark, sizeof(mark)) == sizeof(mark);
+}
+
+int pair_events(int pipe_fd, int reporter, int ready_fd)
 {
 	const struct sigaction action = {.sa_handler = end_note};
-	uint64_t epoch_ns = clock_epoch_ns(), dropped = 0;
+	uint64_t epoch_ns = clock_epoch_ns(), dropped = 0, marked_ns = 0;
 	struct capture_sources sources;
 	bool is_last = false;
 	int has_any = 0;
@@ -88,7 +103,12 @@ int pair_events(int pipe_fd, int ready_fd)
 
 		is_last = is_over;
 		capture_sources_update(&sources);
-		has_any = events_write(&sources, epoch_ns, pipe_fd, &dropped);
+		has_any = events_write(&sources, epoch_ns, pipe_fd, reporter, &dropped);
+		if (has_any >= 0 && sources.until_ns - marked_ns >= MARK_NS) {
+			marked_ns = sources.until_ns;
+			if (!mark_write(marked_ns + epoch_ns, pipe_fd, reporter))
+				has_any = -EPIPE;
+		}
 		if (!is_last)
 			poll(&pollfd, 1, has_any ? BUSY_MS : IDLE_MS);
 	}

@@ -5,10 +5,11 @@
 /*
  * The order in which frames and events go into a capture: by their times.
  *
- * Frames come up to PAIR_MERGE_FRAMES_NS late, because the kernel hands over many at once, and
- * events up to PAIR_MERGE_EVENTS_NS late. So each waits for so long whether the other kind has an
- * earlier one. Frames come in their order, and wait where they are. Events come from several
- * processes, and wait here.
+ * Frames come in their order, but up to PAIR_MERGE_FRAMES_NS late, because the kernel hands over
+ * many at once. Events come from several reporters, as late as these get a processor. Each reporter
+ * marks the time up to which all its events have come. So a frame waits where it is until all
+ * reporters have marked a later time, and an event waits here, too, until a later frame has come.
+ * Nothing waits longer than PAIR_MERGE_WAIT_NS.
  *
  * Threads: one.
  */
@@ -21,13 +22,15 @@
 
 enum { PAIR_MERGE_EVENTS_MAX = 1 << 15 };
 
-#define PAIR_MERGE_EVENTS_NS 10000000u
+#define PAIR_MERGE_WAIT_NS   1000000000u
 #define PAIR_MERGE_FRAMES_NS ((2 * PAIR_FRAMES_WAIT_MS + 10) * 1000000u)
 
 struct pair_merge {
 	struct pair_event *events; /* a ring of PAIR_MERGE_EVENTS_MAX of them, by time */
 	uint32_t first; /* index of the earliest */
 	uint32_t count;
+	int reporter_count;
+	uint64_t marked_ns[HOSTS_MAX]; /* by reporter; 0: no mark yet */
 };
 
 /* What goes into the capture next. */
@@ -37,8 +40,8 @@ enum pair_merge_next {
 	PAIR_MERGE_EVENT, /* the earliest, which pair_merge_event_take() takes */
 };
 
-/* Returns false when out of memory. */
-bool pair_merge_init(struct pair_merge *merge);
+/* There are HOSTS_MAX reporters at most. Returns false when out of memory. */
+bool pair_merge_init(struct pair_merge *merge, int reporter_count);
 void pair_merge_done(struct pair_merge *merge);
 
 static inline bool pair_merge_has_room(const struct pair_merge *merge)
@@ -46,8 +49,11 @@ static inline bool pair_merge_has_room(const struct pair_merge *merge)
 	return merge->count < PAIR_MERGE_EVENTS_MAX;
 }
 
-/* Add an event. There is room. */
+/* Add an event or a mark. There is room. */
 void pair_merge_event_add(struct pair_merge *merge, const struct pair_event *event);
+
+/* No other event comes. */
+void pair_merge_events_end(struct pair_merge *merge);
 
 /*
  * Say what goes next.

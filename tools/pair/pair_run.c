@@ -348,7 +348,7 @@ static int reporters_start(struct pair *pair, int pipe_fd)
 		if (pair->reporters[host].pid == 0) {
 			close(ready[0]);
 			child_prepare(pair, host);
-			_exit(pair_events(pipe_fd, ready[1]));
+			_exit(pair_events(pipe_fd, host, ready[1]));
 		}
 		result = helper_await(&pair->reporters[host], ready);
 	}
@@ -374,7 +374,7 @@ static int capturer_start(struct pair *pair)
 		child_prepare(pair, SERVER);
 		fcntl(events[0], F_SETFL, O_NONBLOCK);
 		_exit(pair_capture(file, settings->with_events || is_pcapng(settings->capture),
-			events[0], ready[1]));
+			events[0], pair->network.host_count, ready[1]));
 	}
 	close(file);
 	close(events[0]);
