@@ -25,7 +25,8 @@ static void failure_noted(const struct failure *failure, uint32_t place);
 
 static struct failures failures = {.noted = failure_noted};
 static __thread bool is_explained;
-/* The cause that nic_failure_cause() noted last; reason 0: none. */
+static __thread bool is_refusal_logged; /* the log has the system call that has failed */
+/* What nic_failure_cause() was told last; reason 0: nothing. */
 static __thread struct {
 	enum reason reason;
 	uint32_t qpn; /* 0: the cause belongs to no queue pair */
@@ -134,13 +135,36 @@ static bool line_is_due(void)
 	return lines < LINES_PER_SECOND;
 }
 
+/* Does the machine lack what the call needs? */
+static bool is_shortage(const struct failure *failure)
+{
+	return failure->reason == REASON_NO_MEMORY || failure->reason == REASON_NO_DESCRIPTORS;
+}
+
+/* A shortage is in the log by default, like a system call that is refused. */
+static enum log_level level_of(const struct failure *failure)
+{
+	return is_shortage(failure) && !is_refusal_logged ? LOG_ERROR : LOG_INFO;
+}
+
+/* What to do about a shortage, as the end of a sentence; "" for other failures. */
+static const char *advice_of(const struct failure *failure)
+{
+	uint64_t error;
+
+	return is_shortage(failure) && failure_fact(failure, FACT_error, &error)
+		? log_advice((int)error)
+		: "";
+}
+
 static void failure_log(const struct failure *failure)
 {
 	const struct reason_row *row = reason_find(failure->reason);
+	const enum log_level level = level_of(failure);
 	char text[REASON_SENTENCE_BYTES], more[REASON_SENTENCE_BYTES], line[1000];
 	size_t bytes = 0;
 
-	if (!log_is_on(LOG_INFO) || failure->count > 1 || is_plain_flush(failure) || !line_is_due())
+	if (!log_is_on(level) || failure->count > 1 || is_plain_flush(failure) || !line_is_due())
 		return;
 	if (failure->qpn)
 		bytes += (size_t)snprintf(line, sizeof(line), "queue pair 0x%06x: ", failure->qpn);
@@ -152,7 +176,7 @@ static void failure_log(const struct failure *failure)
 	for (uint32_t i = 0; i < failure->facts.count; i++)
 		if (reason_tell_fact(failure, i, more, sizeof(more)) && bytes < sizeof(line))
 			bytes += (size_t)snprintf(line + bytes, sizeof(line) - bytes, "; %s", more);
-	log_write(LOG_INFO, "%.900s [%s]", line, row ? row->name : "?");
+	log_write(level, "%.800s%.120s [%s]", line, advice_of(failure), row ? row->name : "?");
 }
 
 /* --- reports --- */
@@ -288,6 +312,7 @@ void nic_failure_end(const char *call, int error)
 	struct failure failure = {.reason = cause.reason, .qpn = cause.qpn, .facts = cause.facts};
 	bool is_noted = cause.reason && cause.facts.value[0] == (uint64_t)error;
 
+	is_refusal_logged = log_refusal_take() == error;
 	cause.reason = REASON_NONE;
 	if (nic_failure_is_explained())
 		return;
@@ -320,4 +345,5 @@ void nic_failures_forget(void)
 	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	file_path[0] = '\0';
 	is_file_refused = false;
+	lines_since_ns = 0;
 }

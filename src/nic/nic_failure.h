@@ -4,9 +4,10 @@
 
 /*
  * The failures of this process (lane/failure.h): each is written to the process's file
- * (agent/failure_file.h), and with URNIC_LOG=info to the log. A line of the log ends with the
- * reason's name in brackets, for `urnic explain --log`. The log has at most LINES_PER_SECOND lines
- * about failures.
+ * (agent/failure_file.h), and with URNIC_LOG=info to the log. By default the log has a call that
+ * fails for want of memory or descriptors, with what to do, unless it has the refused system call
+ * (log_refusal()). A line of the log ends with the reason's name in brackets, for `urnic explain
+ * --log`. The log has at most LINES_PER_SECOND lines about failures.
  *
  * The child of a fork has no failures, and makes a file of its own.
  */

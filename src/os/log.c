@@ -13,6 +13,7 @@
 
 static enum log_level chosen_level = LOG_ERROR;
 static pthread_once_t chosen_once = PTHREAD_ONCE_INIT;
+static __thread int refused_error; /* what log_refusal_take() returns */
 
 static void log_choose(void)
 {
@@ -76,6 +77,15 @@ int log_refusal(const char *what, const char *call)
 	int error = errno;
 
 	log_write(LOG_ERROR, "%s: %s: %s%s", what, call, strerror(error), log_advice(error));
+	refused_error = error;
 	errno = error;
 	return -error;
+}
+
+int log_refusal_take(void)
+{
+	int error = refused_error;
+
+	refused_error = 0;
+	return error;
 }

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <rdma/rdma_cma.h>
 #include <stdlib.h>
 #include <string.h>
@@ -335,6 +336,26 @@ static void plain(struct ibv_pd *pd)
 /* --- connected by rdma_cm --- */
 
 /*
+ * Await a request of the other end. The library rejects one that it cannot take, and reports only
+ * the next one. So the call does not block here.
+ */
+static bool request_await(struct rdma_event_channel *events, struct rdma_cm_event **ret_event)
+{
+	int flags = fcntl(events->fd, F_GETFL), rc = -1;
+
+	fcntl(events->fd, F_SETFL, flags | O_NONBLOCK);
+	while (rc && !atomic_load(&other->is_over)) {
+		is_readable(events->fd);
+		name_set(own->step, "rdma_get_cm_event");
+		rc = rdma_get_cm_event(events, ret_event);
+		if (rc && errno != EAGAIN)
+			return failed("rdma_get_cm_event", errno);
+	}
+	fcntl(events->fd, F_SETFL, flags);
+	return !rc;
+}
+
+/*
  * Take the next event, which should be `wanted`. Its identifier stays valid: events are
  * acknowledged at once.
  */
@@ -345,14 +366,16 @@ static bool event_await(struct rdma_event_channel *events, enum rdma_cm_event_ty
 	struct rdma_cm_event *event;
 	int status;
 
-	while (!is_readable(events->fd)) {
-		if (wanted == RDMA_CM_EVENT_CONNECT_REQUEST && atomic_load(&other->is_over))
+	if (wanted == RDMA_CM_EVENT_CONNECT_REQUEST) {
+		if (!request_await(events, &event))
 			return false;
-		if (now_ms() > until_ms)
-			return failed("wait for an event", 0);
+	} else {
+		while (!is_readable(events->fd))
+			if (now_ms() > until_ms)
+				return failed("wait for an event", 0);
+		if (!CALL("rdma_get_cm_event", rdma_get_cm_event(events, &event)))
+			return false;
 	}
-	if (!CALL("rdma_get_cm_event", rdma_get_cm_event(events, &event)))
-		return false;
 	status = event->event == wanted ? 0 : event->status ? event->status : (int)event->event;
 	if (ret_id)
 		*ret_id = event->id;
@@ -490,7 +513,7 @@ static void everything(void)
 			break;
 	ibv_free_device_list(devices);
 	if (!context) {
-		failed("find the device", 0);
+		failed("find the device", ENODEV);
 		return;
 	}
 	device_use(context);

@@ -23,6 +23,7 @@ enum {
 	CONNECTIONS = 2, /* by ibv_modify_qp(), and by rdma_cm */
 	ROUNDS = 120, /* so that what a round does is done a hundred times */
 	CM_ROUNDS = 10,
+	LISTENER_NONE = -1,
 	TIMEOUT_MS = 5000, /* for a completion or an event; the settings promise 70 ms */
 };
 
@@ -55,7 +56,10 @@ struct end {
 /* Zeros at first. */
 struct stage {
 	struct end ends[END_COUNT];
-	atomic_int listener; /* the victim's descriptor of its filter, plus 1 */
+	/* The victim's descriptor of its filter, plus 1; LISTENER_NONE: there is no filter. */
+	atomic_int listener;
+	atomic_uint allocations; /* of the victim's libraries */
+	unsigned use; /* which of them fails */
 	atomic_bool has_listener; /* the supervisor has it now */
 	uint16_t
 		port; /* of rdma_cm; each run has another one, as TCP remembers ports for a while */

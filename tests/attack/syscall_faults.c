@@ -6,7 +6,8 @@
  *
  * Each run has two ends (syscall_ends.h). The victim is one of the ends, or its urnicd. The USE-th
  * call of CALL in the victim fails with ERRNO; with USE 0, each one does, as in a sandbox that
- * refuses the call. USE may be a range, such as 1-120, of which each use gets a run. The client is
+ * refuses the call. USE may be a range, such as 1-120, of which each use gets a run. CALL "malloc"
+ * is no system call, but an allocation by one of urnic's libraries (allocations.h). The client is
  * in this network namespace. The server is in the one that the file NETNS shows, or in this one,
  * too, by the way "local".
  *
@@ -19,7 +20,8 @@
  *
  * SYSCALL_FAULTS=all, or further arguments, try each error with every way and every victim.
  * Otherwise each error gets one way and one victim, in turn; only the first error of a call is
- * tried at single uses as well as at all of them. With SYSCALL_FAULTS_SHOW the program prints each
+ * tried at single uses as well as at all of them. Each allocation gets a run, because each is of
+ * another call of verbs. With SYSCALL_FAULTS_SHOW the program prints each
  * run and the victim's output.
  */
 #include <dirent.h>
@@ -43,6 +45,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "attack/allocations.h"
 #include "attack/syscall_ends.h"
 
 enum {
@@ -53,6 +56,7 @@ enum {
 	PORT = 7000, /* the first of */
 	PORTS = 20000,
 	ALWAYS = 0,
+	NO_SYSCALL = -1,
 };
 
 #define CHECK(condition)                                                                    \
@@ -72,8 +76,14 @@ struct call {
 static const struct call calls[] = {
 #define CALL(name, ...) {#name, SYS_##name, {__VA_ARGS__}},
 #include "attack/syscall_faults.def"
+	{"malloc", NO_SYSCALL, {ENOMEM}},
 };
-enum { CALL_COUNT = sizeof(calls) / sizeof(calls[0]) };
+enum {
+	CALL_COUNT = sizeof(calls) / sizeof(calls[0]),
+	CALL_MALLOC = CALL_COUNT - 1,
+	FILTER_NONE = -2,
+	FILTER_ALL = -1, /* but those that are left out */
+};
 
 static const int left_out[] = {
 #define CALL(name, ...)
@@ -174,7 +184,12 @@ static int end_main(char **arguments)
 	stage = mmap(NULL, sizeof(*stage), PROT_READ | PROT_WRITE, MAP_SHARED, stage_fd, 0);
 	CHECK(stage != MAP_FAILED);
 	close(stage_fd);
-	if (filter >= -1)
+	if (filter != FILTER_NONE)
+		allocations_count(&stage->allocations,
+			filter == CALL_MALLOC ? (int)stage->use : ALLOCATIONS_NEVER);
+	if (filter == CALL_MALLOC)
+		atomic_store(&stage->listener, LISTENER_NONE);
+	else if (filter != FILTER_NONE)
 		filter_install(filter);
 	end_run(stage, &options);
 	return EXIT_SUCCESS;
@@ -193,9 +208,9 @@ static void end_exec(const struct run *run, int role, int said)
 	snprintf(role_text, sizeof(role_text), "%d", role);
 	snprintf(stage_text, sizeof(stage_text), "%d", stage_fd);
 	snprintf(filter, sizeof(filter), "%d",
-		!is_victim(run, role) ? -2
+		!is_victim(run, role) ? FILTER_NONE
 			: run->call   ? (int)(run->call - calls)
-				      : -1);
+				      : FILTER_ALL);
 	if (is_far) {
 		int fd = open(netns, O_RDONLY | O_CLOEXEC);
 
@@ -223,7 +238,7 @@ static pid_t end_start(const struct run *run, int role, int said)
 
 /* --- the supervisor --- */
 
-/* The victim's descriptor; -1 if it ends first. */
+/* The victim's descriptor; -1 if it has none, or ends first. */
 static int listener_take(pid_t victim, int pidfd)
 {
 	struct pollfd ended = {.fd = pidfd, .events = POLLIN};
@@ -233,6 +248,8 @@ static int listener_take(pid_t victim, int pidfd)
 	while (!atomic_load(&stage->listener))
 		if (poll(&ended, 1, 1) > 0)
 			return -1;
+	if (atomic_load(&stage->listener) == LISTENER_NONE)
+		return -1;
 	listener = (int)syscall(SYS_pidfd_getfd, pidfd, atomic_load(&stage->listener) - 1, 0);
 	CHECK(listener >= 0);
 	atomic_store(&stage->has_listener, true);
@@ -402,6 +419,7 @@ static bool run_once(const struct run *run)
 
 	memset(stage, 0, sizeof(*stage));
 	stage->port = (uint16_t)(PORT + runs % PORTS);
+	stage->use = run->use;
 	memset(counts, 0, sizeof(counts));
 	unlisted = -1;
 	if (log_path)
@@ -412,6 +430,7 @@ static bool run_once(const struct run *run)
 	has_ended = supervise(run, victim, pidfd);
 	if (has_ended)
 		waitpid(victim, &status, 0);
+	counts[CALL_MALLOC] = run->victim == VICTIM_URNICD ? 0 : atomic_load(&stage->allocations);
 	if (pread(said_fd, said, SAID_BYTES, 0) < 0)
 		said[0] = '\0';
 	urnicd_log_append(run, said);
@@ -476,17 +495,20 @@ static void rows_check(void)
 	}
 }
 
+static void uses_try(struct run run, unsigned first, unsigned last)
+{
+	for (run.use = first; run.use <= last; run.use++)
+		try(&run);
+}
+
 /* Try the uses that an argument chooses, also those beyond what the run without errors had. */
-static void uses_try(struct run run, const char *range)
+static void range_try(struct run run, const char *range)
 {
 	unsigned first = 0, last = 0;
 	int bounds = sscanf(range, "%u-%u", &first, &last);
 
 	CHECK(bounds >= 1);
-	if (bounds == 1)
-		last = first;
-	for (run.use = first; run.use <= last; run.use++)
-		try(&run);
+	uses_try(run, first, bounds == 1 ? first : last);
 }
 
 /*
@@ -524,7 +546,9 @@ static void call_try(int call, int error, bool are_all, unsigned turn)
 		unsigned uses_max = uses[i % WAY_COUNT][i / WAY_COUNT][call];
 
 		if (uses_max > 0 && only[ONLY_USE])
-			uses_try(run, only[ONLY_USE]);
+			range_try(run, only[ONLY_USE]);
+		else if (uses_max > 0 && call == CALL_MALLOC && (are_all || index == turn % count))
+			uses_try(run, ALWAYS, uses_max);
 		else if (uses_max > 0 && (are_all || index == turn % count))
 			error_try(run, uses_max,
 				are_all || error == calls[call].errors[0] ? USES : 1);

@@ -25,6 +25,8 @@
 #include "support/netns.h"
 #include "support/verbs_pair.h"
 
+enum { LOG_BYTES = 2048 };
+
 struct refusals refusals;
 
 /* --- allocations that fail: the linker redirects the calls of urnic's code --- */
@@ -101,17 +103,33 @@ static const struct row {
 #undef REFUSAL
 };
 
+/* Provoke the row. `ret_log` has LOG_BYTES for what urnic writes to the log meanwhile. */
+static int row_provoke(const struct row *row, char *ret_log)
+{
+	int kept = dup(STDERR_FILENO), log = memfd_create("log", MFD_CLOEXEC), error;
+	ssize_t bytes;
+
+	MUST(kept >= 0 && log >= 0 && dup2(log, STDERR_FILENO) >= 0);
+	error = row->provoke();
+	MUST(dup2(kept, STDERR_FILENO) >= 0);
+	bytes = pread(log, ret_log, LOG_BYTES - 1, 0);
+	ret_log[bytes > 0 ? bytes : 0] = '\0';
+	close(kept);
+	close(log);
+	return error;
+}
+
 /* What is wrong with how the row was refused; NULL: nothing. */
 static const char *row_check(const struct row *row)
 {
 	static char wrong[1024];
 	const struct reason_row *reason = reason_find(row->reason);
-	char said[REASON_SENTENCE_BYTES];
+	char said[REASON_SENTENCE_BYTES], log[LOG_BYTES];
 	struct failure last;
 	int error;
 
 	nic_failures_forget();
-	error = row->provoke();
+	error = row_provoke(row, log);
 	last = last_failure();
 	reason_tell(&last, said, sizeof(said));
 	if (error != reason->error)
@@ -121,8 +139,11 @@ static const char *row_check(const struct row *row)
 		return last.number ? "a full queue is reported" : NULL;
 	else if (last.reason != row->reason)
 		snprintf(wrong, sizeof(wrong), "urnic said: %s", last.number ? said : "nothing");
-	else if (strchr(said, '?') || (strstr(reason->seen, "{text}") && !reason->clause &&
-						strncmp(said, row->call, strlen(row->call)) != 0))
+	else if (row->reason == REASON_NO_MEMORY && !strstr(log, "lift the limits on memory"))
+		snprintf(wrong, sizeof(wrong), "the log has by default: %.200s", log);
+	else if (strchr(said, '?') ||
+		(strstr(reason->seen, "{text}") && !reason->clause &&
+			strncmp(said, row->call, strlen(row->call)) != 0))
 		snprintf(wrong, sizeof(wrong), "urnic said: %s", said);
 	else
 		return NULL;
@@ -338,8 +359,8 @@ static int setup(void **state)
 	refusals.pd = ibv_alloc_pd(refusals.context);
 	refusals.cq = ibv_create_cq(refusals.context, 64, NULL, NULL, 0);
 	refusals.xrcd = ibv_open_xrcd(refusals.context, &xrcd);
-	refusals.memory = mmap(NULL, REFUSAL_BYTES, PROT_READ | PROT_WRITE,
-		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	refusals.memory = mmap(
+		NULL, REFUSAL_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	refusals.mr = ibv_reg_mr(refusals.pd, refusals.memory, REFUSAL_BYTES,
 		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
 	MUST(refusals.fading_cq && refusals.pd && refusals.cq && refusals.xrcd && refusals.mr);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "front/rdmacm/device.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 
 #include "base/arith.h"
+#include "nic/nic_failure.h"
 
 enum { GIDS_MAX = 64 /* how many GIDs of one device are read at most */ };
 
@@ -180,6 +182,8 @@ struct ibv_context **rdma_get_devices(int *num_devices)
 	struct ibv_context **list =
 		count < 0 ? NULL : calloc((size_t)count + 1, sizeof(struct ibv_context *));
 
+	if (!list && count >= 0)
+		nic_failure_end("rdma_get_devices", errno);
 	for (int i = 0; list && i < count; i++)
 		list[i] = devices[i].context;
 	if (num_devices)

@@ -226,4 +226,7 @@ int rs_wait(struct rs *rs, rs_condition_fn *condition, bool is_nonblocking);
 /* If `error` is not 0, set errno to it and return -1; otherwise return 0. */
 int rs_result(int error);
 
+/* The C library has no memory: log that. Returns ENOMEM. */
+int rs_no_memory(void);
+
 #endif

@@ -13,8 +13,10 @@ struct rs *rs_alloc(
 {
 	struct rs *rs = calloc(1, sizeof(*rs));
 
-	if (!rs)
+	if (!rs) {
+		rs_no_memory();
 		return NULL;
+	}
 	pthread_mutex_init(&rs->lock, NULL);
 	pthread_cond_init(&rs->changed, NULL);
 	rs->kind = kind;
@@ -45,7 +47,7 @@ static int table_grow(int fd)
 	struct rs **larger = realloc(rs_table, (size_t)size * sizeof(struct rs *));
 
 	if (!larger)
-		return ENOMEM;
+		return rs_no_memory();
 	memset(larger + table_size, 0, (size_t)(size - table_size) * sizeof(struct rs *));
 	rs_table = larger;
 	table_size = size;

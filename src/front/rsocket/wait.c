@@ -9,6 +9,7 @@
 
 #include "front/rsocket/rsocket.h"
 #include "os/clock.h"
+#include "os/log.h"
 
 /*
  * SLICE_MS is the longest sleep of rpoll(). A limit is needed, because another thread may handle
@@ -25,6 +26,12 @@ int rs_result(int error)
 		return 0;
 	errno = error;
 	return -1;
+}
+
+int rs_no_memory(void)
+{
+	errno = ENOMEM;
+	return -log_refusal("an rsocket lacks memory", "malloc");
 }
 
 static void poll_spin(struct rs *rs, rs_condition_fn *condition)
@@ -173,7 +180,7 @@ int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
 	if (nfds > FDS_ON_STACK)
 		under = calloc(nfds, RS_FDS_MAX * sizeof(*under));
 	if (!under)
-		return rs_result(ENOMEM);
+		return rs_result(rs_no_memory());
 	ready = poll_with(fds, nfds, timeout, under);
 	if (under != on_stack)
 		free(under);
@@ -256,7 +263,7 @@ int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds, stru
 		return rs_result(EINVAL);
 	fds = calloc((size_t)nfds + 1, sizeof(*fds));
 	if (!fds)
-		return rs_result(ENOMEM);
+		return rs_result(rs_no_memory());
 	count = fd_sets_to_poll(&sets, nfds, fds);
 	ready = rpoll(fds, count, fd_sets_timeout_ms(timeout));
 	if (ready >= 0)

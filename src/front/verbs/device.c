@@ -119,7 +119,7 @@ struct device *device_insert(const struct device *like, const char *name)
 		return NULL;
 	device = calloc(1, sizeof(*device));
 	if (!device)
-		return NULL;
+		return log_refusal("an interface has no device", "calloc"), NULL;
 	*device = *like;
 	device->index = table_count;
 	verbs = &device->verbs;
@@ -562,7 +562,7 @@ struct ibv_device **ibv_get_device_list(int *num_devices)
 	count = device_list(devices);
 	list = calloc(count + 1, sizeof(struct ibv_device *));
 	if (!list)
-		return NULL;
+		return result_null("ibv_get_device_list", errno);
 	for (uint32_t i = 0; i < count; i++)
 		list[i] = &devices[i]->verbs;
 	if (num_devices)

@@ -20,7 +20,7 @@ static int prepare_passive(struct id *id, const struct rdma_addrinfo *res, struc
 		return 0;
 	id->qp_init = malloc(sizeof(*init));
 	if (!id->qp_init)
-		return -1;
+		return fail_call("rdma_create_ep", errno);
 	*id->qp_init = *init;
 	id->qp_init->qp_type = (enum ibv_qp_type)res->ai_qp_type;
 	if (pd)
@@ -37,7 +37,7 @@ static int prepare_active(struct id *id, const struct rdma_addrinfo *res, struct
 	if (res->ai_connect_len > 0) {
 		id->connect_data = malloc(res->ai_connect_len);
 		if (!id->connect_data)
-			return -1;
+			return fail_call("rdma_create_ep", errno);
 		memcpy(id->connect_data, res->ai_connect, res->ai_connect_len);
 		id->connect_bytes = res->ai_connect_len;
 	}

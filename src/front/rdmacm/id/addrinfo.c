@@ -151,9 +151,9 @@ int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_ad
 	if (devices_refresh() <= 0)
 		return fail_errno(id_cause(REASON_CM_NO_DEVICES));
 	res = calloc(1, sizeof(*res));
-	if (!res)
-		return EAI_MEMORY;
-	if (node || service) {
+	if (!res) {
+		rc = EAI_MEMORY;
+	} else if (node || service) {
 		rc = getaddrinfo(node, service, &to, &found);
 		if (rc == 0)
 			rc = addrinfo_fill(res, found, hints);
@@ -163,6 +163,8 @@ int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_ad
 		rc = from_hints(res, hints);
 	}
 	if (rc) {
+		if (rc == EAI_MEMORY)
+			nic_failure_end("rdma_getaddrinfo", id_cause(REASON_NO_MEMORY));
 		rdma_freeaddrinfo(res);
 		return rc;
 	}

@@ -101,7 +101,11 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 		return NULL;
 	}
 	channel = channel_create();
-	return channel ? &channel->public : NULL;
+	if (!channel) {
+		fail_errno(errno);
+		return NULL;
+	}
+	return &channel->public;
 }
 
 void rdma_destroy_event_channel(struct rdma_event_channel *public)
@@ -202,14 +206,16 @@ static void report_response(struct held *held, struct id *id)
 /* --- what an event does --- */
 
 /*
- * Give the program the identifier of a request. Returns false when that fails; then the program
- * gets no event of the request.
+ * Give the program the identifier of a request. Returns false when that fails; the program then
+ * does not see the request, and the peer is rejected. Only the log has the reason.
  */
 static bool take_request(struct held *held, struct id *id)
 {
 	struct id *listen = id->listen;
+	int rc = id->is_iwarp ? iwarp_open_request(id) : id_open_request(id);
 
-	if (id->is_iwarp ? iwarp_open_request(id) : id_open_request(id)) {
+	if (rc) {
+		nic_failure_end("rdma_get_cm_event (a connection request)", -rc);
 		rdma_destroy_id(&id->id);
 		return false;
 	}

@@ -80,7 +80,7 @@ static int iomap_create(struct rs *rs, void *buf, size_t len, int prot, off_t *o
 		return EINVAL;
 	mapping = calloc(1, sizeof(*mapping));
 	if (!mapping)
-		return ENOMEM;
+		return rs_no_memory();
 	mapping->index = is_remote ? free_index(rs) : -1;
 	mapping->mr = ibv_reg_mr(rs->id->pd, buf, len, access);
 	if (!mapping->mr)

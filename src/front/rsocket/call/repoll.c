@@ -109,7 +109,7 @@ static int member_add(struct instance *instance, int fd, const struct epoll_even
 		struct member *larger = realloc(instance->members, (size_t)size * sizeof(*larger));
 
 		if (!larger)
-			return ENOMEM;
+			return rs_no_memory();
 		instance->members = larger;
 		instance->size = size;
 	}

@@ -49,11 +49,11 @@ static int memory_make(struct datagram_endpoint *endpoint, const struct rs_optio
 	bytes = (size_t)(endpoint->send_count + endpoint->receive_count) * DATAGRAM_SLOT_BYTES +
 		GRH_BYTES;
 	if (posix_memalign(&memory, (size_t)sysconf(_SC_PAGESIZE), bytes))
-		return ENOMEM;
+		return rs_no_memory();
 	endpoint->memory = memory;
 	endpoint->free_slots = calloc(endpoint->send_count, sizeof(*endpoint->free_slots));
 	if (!endpoint->free_slots)
-		return ENOMEM;
+		return rs_no_memory();
 	for (uint32_t slot = 0; slot < endpoint->send_count; slot++)
 		endpoint->free_slots[endpoint->free_count++] = slot;
 	endpoint->mr = ibv_reg_mr(endpoint->id->pd, memory, bytes, IBV_ACCESS_LOCAL_WRITE);
@@ -190,7 +190,7 @@ int datagram_endpoint_get(
 		return ENOBUFS;
 	endpoint = calloc(1, sizeof(*endpoint));
 	if (!endpoint)
-		return ENOMEM;
+		return rs_no_memory();
 	error = endpoint_make(rs, endpoint, name);
 	if (error) {
 		datagram_endpoint_destroy(endpoint);
@@ -362,7 +362,7 @@ int datagram_peer_create(
 	int error;
 
 	if (!peer)
-		return ENOMEM;
+		return rs_no_memory();
 	peer->name = *name;
 	error = rdma_create_id(NULL, &id, NULL, RDMA_PS_UDP) ? errno : 0;
 	if (!error)

@@ -51,7 +51,7 @@ int rs_datagram_open(struct rs *rs, int protocol)
 	struct datagram *datagram = calloc(1, sizeof(*datagram));
 
 	if (!datagram)
-		return ENOMEM;
+		return rs_no_memory();
 	rs->datagram = datagram;
 	datagram->epoll = -1;
 	rs->fd = udp_open(rs->family, protocol);

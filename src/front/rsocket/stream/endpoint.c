@@ -35,7 +35,7 @@ static int buffer_make(
 	struct ibv_mr *mr;
 
 	if (posix_memalign(&buffer, (size_t)sysconf(_SC_PAGESIZE), bytes))
-		return ENOMEM;
+		return rs_no_memory();
 	memset(buffer, 0, bytes);
 	mr = ibv_reg_mr(rs->id->pd, buffer, bytes, access);
 	if (!mr) {
@@ -72,7 +72,7 @@ static int buffers_make(struct rs *rs)
 	rs->target_iomap = (struct rs_iomap *)(void *)(rs->target + RS_TARGET_COUNT);
 	rs->received = (uint32_t *)(void *)(rs->receive_buffer + options->receive_buffer_bytes);
 	rs->messages = calloc(options->receive_queue_size, sizeof(*rs->messages));
-	return rs->messages ? 0 : ENOMEM;
+	return rs->messages ? 0 : rs_no_memory();
 }
 
 static int queue_pair_make(struct rs *rs)
