@@ -126,6 +126,7 @@ static void records_without_room_stay_in_the_ring(void **state)
 {
 	(void)state;
 	assert_true(put_packet(1, 0));
+	assert_false(capture_lane_move(&lane, -CAPTURE_HELD_BYTES_MAX));
 	assert_true(capture_lane_move(&lane, 0));
 	assert_true(record_ring_is_empty(ring));
 	assert_true(put_packet(2, 0));

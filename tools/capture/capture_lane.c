@@ -67,13 +67,16 @@ static bool records_move(struct capture_lane *lane, uint64_t bytes)
  * What was dropped when the ring was full is missing behind the records that were in it. So the
  * records that are moved now follow what was dropped before the last move.
  */
-bool capture_lane_move(struct capture_lane *lane, uint64_t room_bytes)
+bool capture_lane_move(struct capture_lane *lane, int64_t room_bytes)
 {
 	uint64_t dropped = atomic_load(&lane->ring->dropped);
 	uint64_t bytes = record_ring_written(lane->ring) - atomic_load(&lane->ring->read);
+	/* An impossible number of bytes needs no room. */
+	int64_t needed = bytes > RECORD_RING_BYTES ? 0 : (int64_t)bytes;
 
-	if (!lane->is_broken && (bytes <= room_bytes || !lane->first) &&
-		(!bytes || records_move(lane, bytes)))
+	if (!lane->first)
+		room_bytes += CAPTURE_HELD_BYTES_MAX;
+	if (!lane->is_broken && needed <= room_bytes && (!bytes || records_move(lane, bytes)))
 		lane->dropped_there = dropped;
 	return lane->has_record || lane->first || lane->is_broken;
 }

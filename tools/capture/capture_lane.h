@@ -60,11 +60,14 @@ struct capture_lane {
 };
 
 /*
- * Move the records that are in the ring to the lane's memory, unless these are more than
- * `room_bytes` and the lane has others. Without memory they stay in the ring. Returns whether the
- * lane has any records.
+ * Move the records that are in the ring to the lane's memory. `room_bytes` is how many the lanes
+ * may hold in addition, negative if they hold too many already. A lane without records may exceed
+ * this by CAPTURE_HELD_BYTES_MAX, because its first record is needed to write those of all lanes by
+ * their times. What has no room, or no memory, stays in the ring. Returns whether the lane has any
+ * records.
  */
-bool capture_lane_move(struct capture_lane *lane, uint64_t room_bytes);
+enum { CAPTURE_HELD_BYTES_MAX = 1 << 28 };
+bool capture_lane_move(struct capture_lane *lane, int64_t room_bytes);
 
 /*
  * Take the next of the lane's records, if none is taken. Returns whether one is. If the ring has

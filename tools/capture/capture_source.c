@@ -309,9 +309,13 @@ static bool has_ended(const struct capture_process *process)
 
 static bool has_records(const struct capture_process *process)
 {
-	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
-		if (process->lanes[i].has_record || process->lanes[i].first)
+	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
+		const struct capture_lane *lane = &process->lanes[i];
+
+		if (lane->has_record || lane->first ||
+			(lane->ring && !record_ring_is_empty(lane->ring)))
 			return true;
+	}
 	return false;
 }
 
@@ -373,8 +377,7 @@ void capture_sources_update(struct capture_sources *sources)
 
 void capture_sources_begin(struct capture_sources *sources)
 {
-	uint64_t held = held_bytes(sources);
-	uint64_t room = held < CAPTURE_HELD_BYTES_MAX ? CAPTURE_HELD_BYTES_MAX - held : 0;
+	int64_t room_bytes = CAPTURE_HELD_BYTES_MAX - (int64_t)held_bytes(sources);
 
 	/* Before the rings: a lane reads the clock before it writes a record. */
 	sources->until_ns = clock_now_ns();
@@ -382,9 +385,11 @@ void capture_sources_begin(struct capture_sources *sources)
 	for (uint32_t i = 0; i < sources->count; i++) {
 		for (uint32_t j = 0; j < NIC_LANES_MAX; j++) {
 			struct capture_lane *lane = &sources->processes[i]->lanes[j];
+			int64_t before_bytes = (int64_t)lane->held_bytes;
 
-			if (lane->ring && capture_lane_move(lane, room))
+			if (lane->ring && capture_lane_move(lane, room_bytes))
 				sources->ready[sources->ready_count++] = lane;
+			room_bytes -= (int64_t)lane->held_bytes - before_bytes;
 		}
 	}
 }

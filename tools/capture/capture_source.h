@@ -74,7 +74,6 @@ void capture_sources_update(struct capture_sources *sources);
  * leave the rings, which a busy process fills within some milliseconds, and wait in memory. From
  * CAPTURE_HELD_BYTES_MAX of these on, records stay in the rings.
  */
-enum { CAPTURE_HELD_BYTES_MAX = 1 << 28 };
 void capture_sources_begin(struct capture_sources *sources);
 
 /*
