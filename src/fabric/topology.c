@@ -115,9 +115,10 @@ static int custom_build(struct fabric *fabric, const struct topology *topology)
 		const struct topology_link *link = ends[0].is_host || ends[1].is_host
 			? &topology->host_link
 			: &topology->switch_link;
+		const uint32_t mbps = topology->cable_mbps ? topology->cable_mbps[i] : 0;
 
-		error = fabric_connect(
-			fabric, ends[0], ends[1], link->rate_mbps, link->delay_ps, NULL);
+		error = fabric_connect(fabric, ends[0], ends[1], mbps ? mbps : link->rate_mbps,
+			link->delay_ps, NULL);
 	}
 	return error;
 }

@@ -44,6 +44,7 @@ struct topology {
 	uint32_t switch_count; /* custom */
 	uint32_t cable_count; /* custom */
 	const struct topology_cable *cables; /* custom: each host has one */
+	const uint32_t *cable_mbps; /* custom, by cable; 0, or NULL: that of its kind */
 	struct topology_link host_link; /* of cables to hosts */
 	struct topology_link switch_link; /* between switches */
 	struct fabric_switch_config switches;

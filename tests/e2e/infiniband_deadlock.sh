@@ -92,4 +92,26 @@ fabric unlink 'switch1[7]' || fail unlink
 await 'the ports are down' ports_are Active $((ports - 2))
 fabric scenario | tr -d '\n\t' | grep -q '"cables": \[\(\["[hs][0-9]", "s[0-9]"\], \)\{10\}\["s[0-9]", "s[0-9]"\]\]' ||
 	fail "cables: $(fabric scenario | grep cables)"
+
+# `urnic sim` runs no network in two parts.
+fabric unlink 'switch3[7]' || fail 'unlink again'
+await 'more ports are down' ports_are Active $((ports - 4))
+fabric scenario >"$scratch/out" 2>&1 && fail 'a scenario of a split subnet'
+grep -q 'the subnet is split: no cables lead from "host1" to "host[3-8]", and urnic sim needs them' "$scratch/out" ||
+	fail "the sentence of a split subnet: $(cat "$scratch/out")"
+kill $fabric_process
+wait $fabric_process
+
+# Each cable has its rate: that of host3 is slower, and one between two switches.
+sed 's/^\(.1.[[:space:]]*"host3".*\)4xEDR/\11xEDR/; /^Ca.*"host3"/,/^$/s/4xEDR/1xEDR/
+	s/^\(.7.[[:space:]]*"switch4".*\)4xEDR/\11xEDR/; s/^\(.8.[[:space:]]*"switch3".*\)4xEDR/\11xEDR/' \
+	"$(dirname "$0")/../../examples/infiniband/ring.topo" >"$scratch/mixed.topo"
+fabric_up "$scratch/mixed.topo"
+await 'the ports are active' ports_are Active $ports
+simulate
+grep -o '"cables".*' "$scratch/scenario.json" >"$scratch/cables"
+for cable in '"h0", "s0"' '"h2", "s1", 25' '"h3", "s1"' '"s0", "s1"' '"s2", "s3", 25'; do
+	grep -qF "[$cable]" "$scratch/cables" || fail "no cable [$cable]: $(cat "$scratch/cables")"
+done
+finishes 'a ring of mixed rates'
 exit 0

@@ -214,6 +214,18 @@ refuses_tables 'lanes of "s1" are "from" a cable' '"lanes": [{"at": "s1", "from"
 refuses_tables 'a host has one cable' '"lanes": [{"at": "h1", "from": 1, "qos_sl2vl": "1"}]'
 refuses_tables '"qos_sl2vl" is "9"' '"lanes": [{"at": "h1", "qos_sl2vl": "9"}]'
 
+# --- rates of cables ---
+
+triangle "$forwarding"
+sed 's/\["s0", "s1"\]/["s0", "s1", 12.5]/; s/, "bytes": 100000//' "$files/triangle.json" >"$files/slow.json"
+"$urnic" sim --json "$files/slow.json" >"$files/json" || fail 'a cable with a rate'
+between 12000 "$(mbps_of pairs)" 12500 || fail "the rate of a slow cable: $(mbps_of pairs)"
+for wrong in '"x"' 0 '-1' 1e9; do
+	sed "s/\[\"s0\", \"s1\"\]/[\"s0\", \"s1\", $wrong]/" "$files/triangle.json" >"$files/wrong.json"
+	"$urnic" sim "$files/wrong.json" 2>"$files/said" && fail "a cable of the rate $wrong"
+	grep -q 'the rate of a cable is from 0.001 to ' "$files/said" || fail "the rate $wrong: $(cat "$files/said")"
+done
+
 # --- wrong scenarios ---
 
 # refuses SENTENCE SUBNET [OTHERS]: a star with this subnet, and other items, is refused.

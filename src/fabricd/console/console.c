@@ -429,10 +429,19 @@ static int command_explain(struct console *console)
 
 static int command_scenario(struct console *console)
 {
+	struct console_split split;
+	int error;
+
 	if (!service_levels_ask(console->server))
 		return -EAGAIN;
-	if (console_scenario_print(console->server, console->out))
-		return console_refuse(console, -ENOMEM, "no memory for the scenario");
+	error = console_scenario_print(console->server, console->out, &split);
+	if (error == -ENETUNREACH)
+		return console_refuse(console, error,
+			"the subnet is split: no cables lead from \"%s\" to \"%s\", and urnic sim "
+			"needs them; relink a cable, or unlink the hosts of one part",
+			node_name(console, split.from), node_name(console, split.to));
+	if (error)
+		return console_refuse(console, error, "no memory for the scenario");
 	return 0;
 }
 

@@ -85,10 +85,17 @@ void console_json_print(const struct fabric_server *server, FILE *out);
 
 /* --- console_scenario.c --- */
 
+/* Two hosts whose ports are active, without a way between them. */
+struct console_split {
+	uint32_t from;
+	uint32_t to;
+};
+
 /*
- * Print the subnet as a scenario of `urnic sim` (docs/fabric.md). The server knows the service
- * levels. Returns 0, or -ENOMEM.
+ * Print the subnet as a scenario of `urnic sim` (docs/fabric.md). Service levels are known. Returns
+ * 0; -ENOMEM; or -ENETUNREACH and a split, because `urnic sim` runs networks in one part.
  */
-int console_scenario_print(const struct fabric_server *server, FILE *out);
+int console_scenario_print(
+	const struct fabric_server *server, FILE *out, struct console_split *ret_split);
 
 #endif

@@ -4,7 +4,8 @@
  * manager has set, and the service levels of paths. The simulated links have credits, so that the
  * scenario shows whether these paths deadlock.
  *
- * Each active port of a host is a host of the scenario. Cables that carry no data are left out.
+ * Each active port of a host is a host of the scenario. Cables that carry no data are left out. A
+ * cable with another rate than the first one of its kind has its own.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -118,8 +119,13 @@ static void hosts_look(struct scenario *scenario)
 static void cable_print(struct scenario *scenario, uint32_t number, const char *kind, uint32_t from,
 	uint32_t node, uint32_t port, const struct subnet_port_view *view)
 {
-	fprintf(scenario->out, "%s[\"%s%u\", \"s%u\"]", number ? ", " : "", kind, from,
+	const double gbps = cable_gbps(view);
+
+	fprintf(scenario->out, "%s[\"%s%u\", \"s%u\"", number ? ", " : "", kind, from,
 		scenario->switches[view->peer_node]);
+	if (gbps != (*kind == 'h' ? scenario->host_gbps : scenario->switch_gbps))
+		fprintf(scenario->out, ", %g", gbps);
+	fputc(']', scenario->out);
 	scenario->cables[node][port] = number;
 	scenario->cables[view->peer_node][view->peer_port] = number;
 }
@@ -280,11 +286,57 @@ static void lanes_print(const struct scenario *scenario)
 	fputs("]\n", scenario->out);
 }
 
+/* --- is it whole? --- */
+
+/* The switches that `at` reaches over cables of the scenario are seen then. */
+static void switches_see(
+	const struct scenario *scenario, uint32_t at, bool *is_seen, uint32_t *queue)
+{
+	uint32_t begin = 0, end = 0;
+	struct subnet_port_view view;
+
+	is_seen[at] = true;
+	queue[end++] = at;
+	while (begin < end) {
+		const uint32_t node = queue[begin++];
+
+		for (uint32_t port = 1; port < PORTS_MAX; port++) {
+			if (!port_view(scenario, node, port, &view) ||
+				scenario->switches[view.peer_node] == NO_NUMBER ||
+				is_seen[view.peer_node])
+				continue;
+			is_seen[view.peer_node] = true;
+			queue[end++] = view.peer_node;
+		}
+	}
+}
+
+/* Two hosts without a way between them; false: there are none. */
+static bool split_find(const struct scenario *scenario, bool *is_seen, uint32_t *queue,
+	struct console_split *ret_split)
+{
+	const struct server_port *port = host_next(scenario, NULL);
+	const struct server_port *first = port;
+	struct subnet_port_view view;
+
+	if (!first)
+		return false;
+	port_view(scenario, first->node, first->number, &view);
+	switches_see(scenario, view.peer_node, is_seen, queue);
+	while ((port = host_next(scenario, port))) {
+		port_view(scenario, port->node, port->number, &view);
+		if (is_seen[view.peer_node])
+			continue;
+		*ret_split = (struct console_split){first->node, port->node};
+		return true;
+	}
+	return false;
+}
+
 /* --- all of it --- */
 
 static void scenario_print(struct scenario *scenario)
 {
-	nodes_number(scenario);
 	hosts_look(scenario);
 	fprintf(scenario->out,
 		"{\n\t\"duration_us\": 20000,\n\t\"topology\": {\n\t\t\"kind\": \"custom\", "
@@ -306,19 +358,26 @@ static void scenario_print(struct scenario *scenario)
 		128u << scenario->mtu_code, MESSAGE_BYTES);
 }
 
-int console_scenario_print(const struct fabric_server *server, FILE *out)
+int console_scenario_print(
+	const struct fabric_server *server, FILE *out, struct console_split *ret_split)
 {
 	const size_t count = server->node_count;
 	struct scenario scenario = {.server = server,
 		.out = out,
 		.switches = calloc(count, sizeof(*scenario.switches)),
 		.cables = calloc(count, sizeof(*scenario.cables))};
+	bool *is_seen = calloc(count, sizeof(*is_seen));
+	uint32_t *queue = calloc(count, sizeof(*queue));
 	int rc = -ENOMEM;
 
-	if (scenario.switches && scenario.cables) {
-		scenario_print(&scenario);
-		rc = 0;
+	if (scenario.switches && scenario.cables && is_seen && queue) {
+		nodes_number(&scenario);
+		rc = split_find(&scenario, is_seen, queue, ret_split) ? -ENETUNREACH : 0;
 	}
+	if (!rc)
+		scenario_print(&scenario);
+	free(is_seen);
+	free(queue);
 	free(scenario.switches);
 	free(scenario.cables);
 	return rc;

@@ -366,6 +366,7 @@ void scenario_done(struct scenario *scenario)
 	free(scenario->workloads);
 	free(scenario->faults);
 	free(scenario->cables);
+	free(scenario->cable_mbps);
 	free(scenario->switch_configs);
 	free(scenario->routes);
 	free(scenario->forwarding);

@@ -114,6 +114,7 @@ struct scenario {
 	struct scenario_workload *workloads;
 	uint32_t workload_count;
 	struct topology_cable *cables; /* of a custom topology */
+	uint32_t *cable_mbps; /* their rates; 0: that of their kind */
 	struct fabric_switch_config *switch_configs; /* if "config_db" has one for each switch */
 	struct scenario_route *routes;
 	uint32_t route_count;

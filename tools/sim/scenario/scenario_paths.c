@@ -23,13 +23,29 @@ uint32_t scenario_port_between(
 
 /* --- cables --- */
 
+/* The rate of a cable, in Gbit/s, if it has one of its own. */
+static bool cable_rate_read(const struct scenario_text *text, const cJSON *item, uint32_t *ret_mbps)
+{
+	const double mbps = cJSON_IsNumber(item) ? item->valuedouble * 1000 + 0.5 : 0;
+
+	if (!item)
+		return true;
+	if (!(mbps >= 1 && mbps < FABRIC_RATE_MBPS_MAX + 1.))
+		return scenario_refuse(text, item,
+			"the rate of a cable is from 0.001 to %.15g Gbit/s",
+			FABRIC_RATE_MBPS_MAX / 1000.);
+	*ret_mbps = (uint32_t)mbps;
+	return true;
+}
+
 static bool cable_read(const struct scenario_text *text, const struct scenario *scenario,
 	const cJSON *item, bool *is_connected, struct topology_cable *cable)
 {
 	const cJSON *name = item->child;
 
-	if (!cJSON_IsArray(item) || cJSON_GetArraySize(item) != 2)
-		return scenario_refuse(text, item, "a cable is a list of two nodes");
+	if (!cJSON_IsArray(item) || cJSON_GetArraySize(item) < 2 || cJSON_GetArraySize(item) > 3)
+		return scenario_refuse(
+			text, item, "a cable is a list of two nodes, and perhaps a rate");
 	for (uint32_t i = 0; i < 2; i++, name = name->next) {
 		struct fabric_node *end = &cable->ends[i];
 
@@ -58,7 +74,9 @@ static bool cables_read(const struct scenario_text *text, struct scenario *scena
 	cJSON_ArrayForEach(item, list)
 	{
 		if (!cable_read(text, scenario, item, is_connected,
-			    &scenario->cables[topology->cable_count]))
+			    &scenario->cables[topology->cable_count]) ||
+			!cable_rate_read(text, cJSON_GetArrayItem(item, 2),
+				&scenario->cable_mbps[topology->cable_count]))
 			return false;
 		topology->cable_count++;
 	}
@@ -100,8 +118,11 @@ bool scenario_read_cables(
 	is_connected = (bool *)calloc(scenario->topology.hosts + 1ull, sizeof(bool));
 	scenario->cables = (struct topology_cable *)calloc(
 		(size_t)cJSON_GetArraySize(list) + 1, sizeof(struct topology_cable));
+	scenario->cable_mbps =
+		(uint32_t *)calloc((size_t)cJSON_GetArraySize(list) + 1, sizeof(uint32_t));
 	scenario->topology.cables = scenario->cables;
-	is_read = is_connected && scenario->cables;
+	scenario->topology.cable_mbps = scenario->cable_mbps;
+	is_read = is_connected && scenario->cables && scenario->cable_mbps;
 	if (!is_read)
 		complain("no memory for cables");
 	is_read = is_read && cables_read(text, scenario, list, is_connected) &&
