@@ -60,7 +60,7 @@ ssize_t fd_pass_receive(int socket, struct iovec *pieces, size_t piece_count, ui
 		.msg_iov = pieces,
 		.msg_iovlen = piece_count,
 		.msg_control = control.bytes,
-		.msg_controllen = CMSG_SPACE(most * sizeof(int)),
+		.msg_controllen = CMSG_LEN(most * sizeof(int)), /* no room for one more */
 	};
 	ssize_t bytes;
 

@@ -26,6 +26,7 @@ enum {
 	STEPS_MAX = 256,
 	TURNS = 70,
 	MESSAGES = 64, /* last messages in a memfd */
+	DESCRIPTORS_MAX = 256,
 };
 
 static struct fabric_server *server;
@@ -186,7 +187,9 @@ static void request_send(const uint8_t *step)
 	}
 	if (message.type == ATTACH_LAST_MESSAGES || step[1] & 128)
 		fd = descriptor_make(step);
-	fd_pass_send(client.control, &piece, 1, &fd, fd >= 0, MSG_DONTWAIT);
+	/* The process expects one descriptor at most. */
+	fd_pass_send(client.control, &piece, 1, (const int[]){fd, fd},
+		fd < 0 ? 0 : 1 + (step[1] >> 6 & 1), MSG_DONTWAIT);
 	if (fd >= 0)
 		close(fd);
 }
@@ -282,12 +285,24 @@ static void client_end(void)
 	server_run();
 }
 
+static unsigned descriptors_open(void)
+{
+	unsigned count = 0;
+
+	for (int fd = 0; fd < DESCRIPTORS_MAX; fd++)
+		count += fcntl(fd, F_GETFD) >= 0;
+	return count;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	unsigned before;
+
 	if (!server)
 		server_begin();
+	before = descriptors_open();
 	client_begin();
 	if (size > 0 && data[0] & 7)
 		client_open_all();
@@ -305,5 +320,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		answers_read();
 	}
 	client_end();
+	/* The process keeps no descriptor of a client that has gone. */
+	if (descriptors_open() != before)
+		abort();
 	return 0;
 }

@@ -349,6 +349,7 @@ static bool client_receive(struct client *client)
 	if (bytes < 0)
 		return bytes == -EAGAIN;
 	client->given = passed_fds_take(&fds, 0);
+	passed_fds_close(&fds);
 	/* A client asks one question at a time. */
 	is_served =
 		bytes == sizeof(message) && !client->is_waiting && message_serve(client, &message);
