@@ -25,7 +25,7 @@ static void failure_noted(const struct failure *failure, uint32_t place);
 
 static struct failures failures = {.noted = failure_noted};
 static __thread bool is_explained;
-static __thread bool is_refusal_logged; /* the log has the system call that has failed */
+static __thread bool is_cause_logged; /* the log has why the call that ends now has failed */
 /* What nic_failure_cause() was told last; reason 0: nothing. */
 static __thread struct {
 	enum reason reason;
@@ -144,7 +144,7 @@ static bool is_shortage(const struct failure *failure)
 /* A shortage is in the log by default, like a system call that is refused. */
 static enum log_level level_of(const struct failure *failure)
 {
-	return is_shortage(failure) && !is_refusal_logged ? LOG_ERROR : LOG_INFO;
+	return is_shortage(failure) && !is_cause_logged ? LOG_ERROR : LOG_INFO;
 }
 
 /* What to do about a shortage, as the end of a sentence; "" for other failures. */
@@ -312,7 +312,7 @@ void nic_failure_end(const char *call, int error)
 	struct failure failure = {.reason = cause.reason, .qpn = cause.qpn, .facts = cause.facts};
 	bool is_noted = cause.reason && cause.facts.value[0] == (uint64_t)error;
 
-	is_refusal_logged = log_refusal_take() == error;
+	is_cause_logged = log_error_take();
 	cause.reason = REASON_NONE;
 	if (nic_failure_is_explained())
 		return;
@@ -327,6 +327,8 @@ void nic_failure_end(const char *call, int error)
 		snprintf(failure.text, sizeof(failure.text), "%s", call);
 	nic_failure_add(&failure);
 	nic_failure_is_explained();
+	is_cause_logged = false;
+	log_error_take(); /* the line of this call says nothing about the next call */
 }
 
 bool nic_failure_is_explained(void)

@@ -9,11 +9,15 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "os/clock.h"
 #include "os/setting.h"
+
+#define ERROR_LINE_NS 1000000000u /* for so long a line says why a call fails */
 
 static enum log_level chosen_level = LOG_ERROR;
 static pthread_once_t chosen_once = PTHREAD_ONCE_INIT;
-static __thread int refused_error; /* what log_refusal_take() returns */
+/* When this thread wrote its last line at level "error"; 0: log_error_take() knows that line */
+static __thread uint64_t error_line_ns;
 
 static void log_choose(void)
 {
@@ -49,6 +53,8 @@ void log_write(enum log_level level, const char *format, ...)
 	va_end(arguments);
 	text_make_printable(line);
 	fprintf(stderr, "urnic[%d]: %s\n", (int)getpid(), line);
+	if (level == LOG_ERROR)
+		error_line_ns = clock_now_ns();
 }
 
 const char *log_advice(int error)
@@ -77,15 +83,14 @@ int log_refusal(const char *what, const char *call)
 	int error = errno;
 
 	log_write(LOG_ERROR, "%s: %s: %s%s", what, call, strerror(error), log_advice(error));
-	refused_error = error;
 	errno = error;
 	return -error;
 }
 
-int log_refusal_take(void)
+bool log_error_take(void)
 {
-	int error = refused_error;
+	uint64_t at_ns = error_line_ns;
 
-	refused_error = 0;
-	return error;
+	error_line_ns = 0;
+	return at_ns && clock_now_ns() - at_ns < ERROR_LINE_NS;
 }

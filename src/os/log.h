@@ -40,10 +40,10 @@ void log_write(enum log_level level, const char *format, ...) URNIC_EXPORT_AS(lo
 int log_refusal(const char *what, const char *call) URNIC_EXPORT_AS(log_refusal);
 
 /*
- * The error of this thread's last log_refusal(), positive, since the last call of this function;
- * 0: there was none. So a call that fails for it need not be logged again.
+ * Has this thread written a line at level "error" in the last second, and since the last call of
+ * this function? Then the log has the cause of a call that fails now.
  */
-int log_refusal_take(void) URNIC_EXPORT_AS(log_refusal_take);
+bool log_error_take(void) URNIC_EXPORT_AS(log_error_take);
 
 /* What to do about an error number, as the end of a sentence; "" if that is not known. */
 const char *log_advice(int error) URNIC_EXPORT_AS(log_advice);
