@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -113,5 +114,5 @@ struct permutation *nic_permutation_draw(void)
 
 void nic_random_forget(void)
 {
-	random_stock.left = 0;
+	memset(&random_stock, 0, sizeof(random_stock));
 }

@@ -149,7 +149,8 @@ static bool text_have(FILE *text, uint64_t first, uint64_t last, int prot)
 /*
  * A descriptor of /proc/self/maps that answers queries, for the next call, because to open the file
  * takes several times as long as to ask; -1: none. If the program has closed it, its number may be
- * that of any file. Such a file does not answer, and is left alone.
+ * that of any file, which may answer anything. So only a yes counts; before a no, the file is opened
+ * again. The other file is left alone.
  */
 static _Atomic int kept_fd = -1;
 
@@ -168,17 +169,17 @@ static void fork_watch(void)
 	pthread_atfork(NULL, NULL, fork_child);
 }
 
-static void fd_keep(int fd)
+static void fd_keep(int fd, int before)
 {
 	static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
-	int none = -1;
 
 	pthread_once(&fork_once, fork_watch);
-	if (!atomic_compare_exchange_strong(&kept_fd, &none, fd))
+	if (!atomic_compare_exchange_strong(&kept_fd, &before, fd))
 		close(fd);
 }
 
-static bool maps_have(uint64_t first, uint64_t last, int prot)
+/* vmas_have() by opening the file. If it has all, its descriptor replaces `kept` for later calls. */
+static bool maps_have(uint64_t first, uint64_t last, int prot, int kept)
 {
 	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 	bool has_all;
@@ -188,7 +189,10 @@ static bool maps_have(uint64_t first, uint64_t last, int prot)
 		return true;
 	/* The query fails on an old kernel, or when a sandbox refuses it. */
 	if (!query_have(fd, first, last, prot, &has_all)) {
-		fd_keep(fd);
+		if (has_all)
+			fd_keep(fd, kept);
+		else
+			close(fd);
 		return has_all;
 	}
 	text = fdopen(fd, "r");
@@ -205,8 +209,7 @@ bool vmas_have(uint64_t first, uint64_t last, int prot)
 	int fd = atomic_load(&kept_fd);
 	bool has_all;
 
-	if (fd >= 0 && !query_have(fd, first, last, prot, &has_all))
-		return has_all;
-	atomic_compare_exchange_strong(&kept_fd, &fd, -1);
-	return maps_have(first, last, prot);
+	if (fd >= 0 && !query_have(fd, first, last, prot, &has_all) && has_all)
+		return true;
+	return maps_have(first, last, prot, fd);
 }
