@@ -281,8 +281,8 @@ static bool output_wants_more(const struct capture_output *output, uint64_t coun
 }
 
 /*
- * Write records that are not newer than this call: all, or RECORD_BYTES_AT_ONCE of them. Returns
- * how many bytes they had.
+ * Write records that are not newer than capture_sources_begin(): all, or RECORD_BYTES_AT_ONCE of
+ * them. Returns how many bytes they had.
  */
 static uint32_t sources_drain(
 	struct capture_sources *sources, struct capture_output *output, uint64_t count_max)
@@ -292,7 +292,6 @@ static uint32_t sources_drain(
 
 	if (!output_wants_more(output, count_max))
 		return 0;
-	capture_sources_begin(sources);
 	while (taken < RECORD_BYTES_AT_ONCE && output_wants_more(output, count_max) &&
 		(lane = capture_sources_next(sources))) {
 		taken += lane->record_bytes;
@@ -337,16 +336,20 @@ static int capture_run(const struct options *options, struct capture_sources *so
 		complain("capture: cannot run %s: %s", options->program[0], strerror(errno));
 		return EXIT_FAILED;
 	}
-	/* The end waits for the records that are in memory. */
-	while (!is_last || taken >= RECORD_BYTES_AT_ONCE) {
+	while (!is_last) {
 		struct pollfd pollfd = {.fd = sources->listener.socket, .events = POLLIN};
 
-		is_last = is_last || shall_end(options, output, program, &status);
+		is_last = shall_end(options, output, program, &status);
 		capture_sources_update(sources);
+		capture_sources_begin(sources);
 		taken = sources_drain(sources, output, options->count_max);
 		if (!is_last && taken < RECORD_BYTES_AT_ONCE)
 			poll(&pollfd, 1, taken ? BUSY_MS : IDLE_MS);
 	}
+	/* Take the records that were there at the end; a second signal leaves them. */
+	has_signal = 0;
+	while (taken >= RECORD_BYTES_AT_ONCE && !has_signal)
+		taken = sources_drain(sources, output, options->count_max);
 	return status;
 }
 

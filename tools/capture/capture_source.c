@@ -19,6 +19,8 @@
 #include "segment/nic_memory.h"
 
 #define LIST_INTERVAL_NS 250000000u
+/* A record may be a little newer than the clock that the reader has read before. */
+#define FUTURE_NS 1000000000u
 
 enum { NICS_PER_PROCESS_MAX = 16 /* a process has one NIC, and another one after each exec() */ };
 
@@ -394,14 +396,19 @@ void capture_sources_begin(struct capture_sources *sources)
 	}
 }
 
-/* Take the lane's next record. Returns whether it has one. */
-static bool lane_fill(struct capture_lane *lane)
+/*
+ * Take the lane's next record. Returns whether it has one. A process that gives a record a time in
+ * the future would keep all its records in memory, so no time is later than now.
+ */
+static bool lane_fill(struct capture_lane *lane, uint64_t until_ns)
 {
 	bool is_broken = false;
 	bool has_record = capture_lane_fill(lane, &is_broken);
 
 	if (is_broken)
 		session_begin(lane->process);
+	if (has_record && lane->time_ns > until_ns + FUTURE_NS)
+		lane->time_ns = until_ns;
 	return has_record;
 }
 
@@ -413,7 +420,7 @@ struct capture_lane *capture_sources_next(struct capture_sources *sources)
 	for (uint32_t i = sources->ready_count; i-- > 0;) {
 		struct capture_lane *lane = sources->ready[i];
 
-		if (!lane_fill(lane)) {
+		if (!lane_fill(lane, sources->until_ns)) {
 			sources->ready[i] = sources->ready[--sources->ready_count];
 		} else if (lane->time_ns <= oldest_ns) {
 			oldest = lane;

@@ -85,7 +85,8 @@ static bool mark_write(uint64_t until_ns, int pipe_fd, int reporter)
 
 int pair_events(int pipe_fd, int reporter, int ready_fd)
 {
-	const struct sigaction action = {.sa_handler = end_note};
+	/* A write to a full pipe goes on. */
+	const struct sigaction action = {.sa_handler = end_note, .sa_flags = SA_RESTART};
 	uint64_t epoch_ns = clock_epoch_ns(), dropped = 0, marked_ns = 0;
 	struct capture_sources sources;
 	bool is_last = false;
