@@ -166,6 +166,30 @@ static void outbound_port_discards_one_copy_only(void **state)
 	net_done(&net);
 }
 
+/* The receiver, a full member, asks a limited one for what was lost, with a key of its own. */
+static void full_member_is_answered_by_its_own_key(void **state)
+{
+	struct net net;
+	struct fabric_flow *flow;
+
+	(void)state;
+	net_init_infiniband(&net, TOPOLOGY_STAR);
+	net.topology.hosts = 2;
+	net.sources_init = (struct sources_init){.recovery = SOURCE_GO_BACK_N, .timeout_ps = MS};
+	flow = net_flow(&net, 0, 1);
+	flow->bytes = PACKETS * NET_PACKET_BYTES;
+	flow->pkey = 0x0001;
+	net_start(&net);
+	pkey_give(&net, 0, 0x0001, false, true);
+	pkey_give(&net, 1, 0x8001, false, true);
+	net.fabric->ports[net_port_to(&net, 1)].loss_period = 30; /* not the last packet */
+	net_run(&net, MS / 2); /* no timeout repeats the packets */
+	assert_int_equal(received_packets(&net), PACKETS);
+	assert_int_equal(switch_port(&net, 0)->xmit_constraint_errors, 0);
+	assert_int_equal(host_port(&net, 0)->pkey_violations, 0);
+	net_done(&net);
+}
+
 /* Management packets have no P_Key. */
 
 static bool manager_next_packet(
@@ -245,6 +269,7 @@ int main(void)
 		cmocka_unit_test(port_without_enforcement_leaves_it_to_the_host),
 		cmocka_unit_test(all_ports_have_the_default_partition_first),
 		cmocka_unit_test(outbound_port_discards_one_copy_only),
+		cmocka_unit_test(full_member_is_answered_by_its_own_key),
 		cmocka_unit_test(management_packet_passes_any_partition),
 	};
 

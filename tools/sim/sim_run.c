@@ -125,7 +125,8 @@ static void init_complain(const struct scenario *scenario, int error)
 		complain("lash needs more than %u lanes: \"max_op_vls\" says how many there are",
 			scenario->infiniband.data_vls);
 	else if (error == -ENETUNREACH)
-		complain("no switch is above all hosts of a multicast workload");
+		complain("a switch has no path to a host, or no switch is above all hosts of a multicast "
+			 "workload: add cables");
 	else if (error == -E2BIG)
 		complain("a switch has more than %d ports: multicast workloads and the embedded "
 			 "subnet manager need fewer",

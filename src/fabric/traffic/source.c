@@ -6,7 +6,7 @@
 
 #include "congestion/cc_flow.h"
 #include "fabric/infiniband/infiniband.h"
-#include "wire/bth.h"
+#include "fabric/traffic/engine_frame.h"
 
 struct source_host {
 	struct sources *sources;
@@ -94,7 +94,8 @@ static void link_fields_fill(const struct source_host *host, const struct fabric
 	struct fabric_packet *packet)
 {
 	if (host->sources->fabric->infiniband)
-		packet->pkey = flow->pkey ? flow->pkey : BTH_PKEY_DEFAULT;
+		packet->pkey = engine_frame_pkey(
+			host->sources->fabric, flow, (uint32_t)(host - host->sources->hosts));
 	else
 		packet->source_port = flow->source_port;
 }
