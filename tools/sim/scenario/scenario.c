@@ -230,7 +230,9 @@ static bool hosts_read(const struct scenario_text *text, struct scenario *scenar
 	return true;
 }
 
-/* Read "congestion", in the words of URNIC_CC. A flow without a limit has its host's cable rate. */
+/*
+ * Read "congestion", in the words of URNIC_CC. A flow without a limit has the rate of `rate_gbps`.
+ */
 static bool congestion_read(
 	const struct scenario_text *text, struct scenario *scenario, const cJSON *item)
 {
