@@ -32,14 +32,18 @@ enum {
 	 * of a program that does nothing else.
 	 */
 	POST_LATE_NS = 20000,
-	/* How many posts do not wait after the first wait that was too long, and at most. */
+	/*
+	 * How many posts do not wait after the first wait that was too long, and at most. If the
+	 * limit were 65,536, a program that polls, but loses its processor now and then, would send
+	 * each datagram by itself for most of the time: 580 MB/s of UCX over UD, not 2,100.
+	 */
 	POST_PROMPT_MIN = 64,
-	POST_PROMPT_MAX = 1 << 16,
+	POST_PROMPT_MAX = 1 << 12,
 	/*
 	 * How many waits in a row that were in time halve the number of posts that do not wait. A
 	 * wait that is too long costs a tick of 250 us or more, and one in time saves some 10 us.
 	 */
-	POST_TIMELY_MIN = 256,
+	POST_TIMELY_MIN = 64,
 };
 
 struct post_policy {
