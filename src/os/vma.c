@@ -149,8 +149,8 @@ static bool text_have(FILE *text, uint64_t first, uint64_t last, int prot)
 /*
  * A descriptor of /proc/self/maps that answers queries, for the next call, because to open the file
  * takes several times as long as to ask; -1: none. If the program has closed it, its number may be
- * that of any file, which may answer anything. So only a yes counts; before a no, the file is opened
- * again. The other file is left alone.
+ * that of any file, which may answer anything. So only a yes counts. Before a no, the list is
+ * opened again; the other file is left alone.
  */
 static _Atomic int kept_fd = -1;
 
@@ -178,7 +178,10 @@ static void fd_keep(int fd, int before)
 		close(fd);
 }
 
-/* vmas_have() by opening the file. If it has all, its descriptor replaces `kept` for later calls. */
+/*
+ * vmas_have() by opening the file. If the answer is yes, the descriptor replaces `kept` for later
+ * calls.
+ */
 static bool maps_have(uint64_t first, uint64_t last, int prot, int kept)
 {
 	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
