@@ -11,7 +11,6 @@
 
 #include "agent/agent_start.h"
 #include "os/clock.h"
-#include "os/epoll.h"
 
 static const uint64_t answer_timeout_ns = AGENT_ANSWER_TIMEOUT_S * 1000000000ull;
 
@@ -191,8 +190,8 @@ static int request_send(struct agent_client *client, const struct agent_message 
 	return rc;
 }
 
-/* exchange_within() while the connection is not watched. */
-static int exchange_unwatched(struct agent_client *client, struct agent_message *message,
+/* Send one request and receive its answer, within `timeout_ns`. */
+static int exchange_within(struct agent_client *client, struct agent_message *message,
 	const int *fds, uint32_t fd_count, struct passed_fds *descriptors, uint64_t timeout_ns)
 {
 	uint64_t until_ns = clock_now_ns() + timeout_ns;
@@ -220,31 +219,6 @@ static int exchange_unwatched(struct agent_client *client, struct agent_message 
 		return agent_client_fail(client, -message->status, "%s", message->why);
 	}
 	return 0;
-}
-
-/*
- * Let the descriptor of agent_client_fd() become readable by messages on the connection, or not.
- * While a caller waits for its answer, that would wake the control thread, which has to leave the
- * answer to the caller.
- */
-static void connection_set_watched(const struct agent_client *client, bool is_watched)
-{
-	struct epoll_event event = {.events = is_watched ? EPOLLIN : 0};
-
-	if (client->watcher >= 0 && client->fd >= 0)
-		epoll_change(client->watcher, EPOLL_CTL_MOD, client->fd, &event);
-}
-
-/* Send one request and receive its answer, within `timeout_ns`. */
-static int exchange_within(struct agent_client *client, struct agent_message *message,
-	const int *fds, uint32_t fd_count, struct passed_fds *descriptors, uint64_t timeout_ns)
-{
-	int rc;
-
-	connection_set_watched(client, false);
-	rc = exchange_unwatched(client, message, fds, fd_count, descriptors, timeout_ns);
-	connection_set_watched(client, true);
-	return rc;
 }
 
 int agent_exchange(struct agent_client *client, struct agent_message *message, const int *fds,

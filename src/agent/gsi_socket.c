@@ -28,7 +28,6 @@ int gsi_socket_open(struct gsi_socket *gsi, const struct agent_address *address)
 	int rc;
 
 	gsi->address = *address;
-	gsi->traffic_class = -1;
 	gsi->fd = socket_open_sender(
 		&address->gid, address->scope_ifindex, no_messages, &gsi->source_port);
 	if (gsi->fd < 0)
@@ -62,10 +61,8 @@ int gsi_socket_send(struct gsi_socket *gsi, const struct gid *to, uint8_t traffi
 	memcpy(sealed, packet, GSI_PACKET_BYTES);
 	icrc_flow_init(&flow, gsi->address.gid.raw, to->raw, gsi->source_port, ROCE_UDP_PORT);
 	icrc_seal(&flow, 0, sealed, GSI_PACKET_BYTES);
-	if (gsi->traffic_class != traffic_class &&
-		!socket_set(gsi->fd, is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6,
-			is_ipv4 ? IP_TOS : IPV6_TCLASS, traffic_class))
-		gsi->traffic_class = traffic_class;
+	socket_set(gsi->fd, is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6, is_ipv4 ? IP_TOS : IPV6_TCLASS,
+		traffic_class);
 	for (unsigned i = 0; i < SENDS_MAX; i++)
 		if (sendto(gsi->fd, sealed, sizeof(sealed), MSG_DONTWAIT, &name.base, bytes) >= 0)
 			return 0;

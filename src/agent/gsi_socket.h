@@ -18,7 +18,6 @@
 struct gsi_socket {
 	int fd; /* the caller polls this for POLLERR */
 	uint16_t source_port;
-	int traffic_class; /* of the packets that the socket sends now; -1: the default */
 	struct agent_address address;
 };
 

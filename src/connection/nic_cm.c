@@ -29,8 +29,7 @@
 
 enum {
 	SENDERS_MAX = 64, /* local addresses, each with a socket to send from */
-	FD_FIRST_SENDER = 2, /* the first sender's index in the array of list_fds() */
-	FDS_MAX = SENDERS_MAX + FD_FIRST_SENDER,
+	FDS_MAX = SENDERS_MAX + 2,
 	MESSAGES_PER_TURN = 64,
 	REOPEN_PAUSE_MS = 100, /* between attempts to reach a new urnicd */
 };
@@ -43,8 +42,7 @@ struct manager {
 	const struct nic_cm_user *user;
 	int gsi; /* socket to urnicd; used by the thread only */
 	int kick; /* eventfd that ends the thread's sleep */
-	uint64_t sleeps_until_ns; /* when the thread's sleep ends; 0: it is awake */
-	uint64_t wake_ns; /* when its last sleep was to end */
+	uint64_t sleeps_until_ns; /* deadline that the thread waits for; 0: it is awake */
 	uint32_t sender_count;
 	struct gsi_socket senders[SENDERS_MAX];
 };
@@ -216,30 +214,14 @@ static unsigned list_fds(struct pollfd fds[FDS_MAX])
 	return count;
 }
 
-/* `fds` is the result of list_fds() and poll(). */
-static void deadlines_serve(const struct pollfd fds[FDS_MAX], unsigned count)
+static void deadlines_serve(void)
 {
 	pthread_mutex_lock(&lock);
-	for (unsigned i = FD_FIRST_SENDER; i < count; i++)
-		if (fds[i].revents)
-			reports_take(&manager.senders[i - FD_FIRST_SENDER]);
+	for (uint32_t i = 0; i < manager.sender_count; i++)
+		reports_take(&manager.senders[i]);
 	while (cm_expire(&manager.cm, clock_now_ns()))
 		nic_cm_pump();
 	pthread_mutex_unlock(&lock);
-}
-
-/*
- * When the thread's sleep ends. Most deadlines are of messages that are answered long before. So a
- * planned wake-up stays when its deadline has gone. Then the deadlines of later messages, which are
- * after that wake-up, need no earlier one.
- */
-static uint64_t sleep_end_ns(void)
-{
-	uint64_t deadline_ns = cm_deadline_ns(&manager.cm);
-
-	if (manager.wake_ns <= clock_now_ns() || deadline_ns < manager.wake_ns)
-		manager.wake_ns = deadline_ns;
-	return manager.wake_ns;
 }
 
 static void infiniband_receive(void)
@@ -261,7 +243,7 @@ static void *thread_main(void *unused)
 		int timeout_ms;
 
 		pthread_mutex_lock(&lock);
-		manager.sleeps_until_ns = sleep_end_ns();
+		manager.sleeps_until_ns = cm_deadline_ns(&manager.cm);
 		timeout_ms = clock_ms_until(manager.sleeps_until_ns);
 		count = list_fds(fds);
 		pthread_mutex_unlock(&lock);
@@ -272,7 +254,7 @@ static void *thread_main(void *unused)
 			infiniband_receive();
 		else if (fds[0].revents && !receive_all())
 			gsi_reopen();
-		deadlines_serve(fds, count);
+		deadlines_serve();
 	}
 	return NULL;
 }
@@ -346,7 +328,6 @@ static int manager_start(uint8_t slot, uint64_t guid, const struct nic_cm_user *
 	}
 	manager.user = user;
 	manager.sleeps_until_ns = 0;
-	manager.wake_ns = 0;
 	error = numbers_begin(guid);
 	if (error)
 		goto fail_close_kick;

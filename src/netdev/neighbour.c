@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "os/cancel.h"
-#include "os/clock.h"
 #include "port/address.h"
 #include "port/socket.h"
 
@@ -21,7 +20,6 @@ enum {
 	/* Destination port of the datagram that makes the kernel resolve the address. */
 	DISCARD_PORT = 9,
 	/* The states of linux/neighbour.h in which the kernel sends to the entry's link address. */
-	KNOWN_NS = 1000000000,
 	VALID = NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY,
 };
 
@@ -203,34 +201,7 @@ static enum neighbour neighbour_look_up(struct mnl_socket *netlink, const struct
 	return NEIGHBOUR_PENDING;
 }
 
-/*
- * What the calling thread has looked at last, if the next hop was known. A program that connects
- * many times to one host then asks the kernel once in KNOWN_NS. The kernel itself believes an entry
- * of its table for longer.
- */
-static __thread struct {
-	struct gid local;
-	struct gid remote;
-	uint32_t ifindex;
-	uint64_t until_ns;
-} known;
-
-static bool is_known(const struct gid *local, const struct gid *remote, uint32_t ifindex)
-{
-	return clock_now_ns() < known.until_ns && known.ifindex == ifindex &&
-		gid_is_equal(&known.local, local) && gid_is_equal(&known.remote, remote);
-}
-
-static void known_set(const struct gid *local, const struct gid *remote, uint32_t ifindex)
-{
-	known.local = *local;
-	known.remote = *remote;
-	known.ifindex = ifindex;
-	known.until_ns = clock_now_ns() + KNOWN_NS;
-}
-
-static enum neighbour neighbour_ask(
-	const struct gid *local, const struct gid *remote, uint32_t ifindex)
+enum neighbour neighbour_look(const struct gid *local, const struct gid *remote, uint32_t ifindex)
 {
 	int cancel = cancel_forbid();
 	struct mnl_socket *netlink = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
@@ -241,18 +212,6 @@ static enum neighbour neighbour_ask(
 		mnl_socket_close(netlink);
 	}
 	cancel_allow(cancel);
-	return neighbour;
-}
-
-enum neighbour neighbour_look(const struct gid *local, const struct gid *remote, uint32_t ifindex)
-{
-	enum neighbour neighbour;
-
-	if (is_known(local, remote, ifindex))
-		return NEIGHBOUR_KNOWN;
-	neighbour = neighbour_ask(local, remote, ifindex);
-	if (neighbour == NEIGHBOUR_KNOWN)
-		known_set(local, remote, ifindex);
 	return neighbour;
 }
 

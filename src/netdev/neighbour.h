@@ -26,9 +26,8 @@ enum neighbour {
  *
  * `ifindex`  The outgoing interface.
  *
- * Takes some ten microseconds, because it does not wait for the kernel's look-up. For a second
- * after a thread has got NEIGHBOUR_KNOWN, it gets the same for that path at once. Any thread may
- * call.
+ * The call does not wait for the kernel's look-up, so it takes some ten microseconds. Any thread
+ * may call.
  */
 enum neighbour neighbour_look(const struct gid *local, const struct gid *remote, uint32_t ifindex)
 	URNIC_EXPORT_AS(neighbour_look);

@@ -10,7 +10,6 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -42,22 +41,6 @@ static void silent_host_on_a_link_is_asked_for(void **state)
 	assert_int_equal(look(1, 2, "wire"), NEIGHBOUR_PENDING);
 }
 
-/* The answer "known" is kept for a second, for its path only. */
-static void host_that_goes_is_asked_for_a_second_later(void **state)
-{
-	const struct timespec second = {.tv_sec = 1, .tv_nsec = 50000000};
-
-	(void)state;
-	assert_int_equal(netns_run("ip neigh replace 10.1.0.3 lladdr 02:00:00:00:00:03 dev wire "
-				   "nud permanent"),
-		0);
-	assert_int_equal(look(1, 3, "wire"), NEIGHBOUR_KNOWN);
-	assert_int_equal(look(1, 4, "wire"), NEIGHBOUR_PENDING);
-	assert_int_equal(netns_run("ip neigh del 10.1.0.3 dev wire"), 0);
-	nanosleep(&second, NULL);
-	assert_int_equal(look(1, 3, "wire"), NEIGHBOUR_PENDING);
-}
-
 static void host_behind_a_tunnel_needs_no_link_address(void **state)
 {
 	struct ifreq request = {.ifr_name = "tunnel", .ifr_flags = IFF_TUN | IFF_NO_PI};
@@ -81,7 +64,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(own_address_is_known),
 		cmocka_unit_test(silent_host_on_a_link_is_asked_for),
-		cmocka_unit_test(host_that_goes_is_asked_for_a_second_later),
 		cmocka_unit_test(host_behind_a_tunnel_needs_no_link_address),
 	};
 
