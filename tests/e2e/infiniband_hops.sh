@@ -8,7 +8,7 @@
 . "$(dirname "$0")/fabrics.sh"
 
 need ib_atomic_bw ib_send_bw ibv_rc_pingpong rping ucmatose
-port=$((20000 + $$ % 20000))
+port=$((20000 + $$ % 240 * 50)) # below those that the kernel gives to clients
 
 # connects PROGRAM OPTIONS...: a client that comes before its server is rejected.
 connects() {

@@ -55,7 +55,7 @@ refuses() {
 	grep -q 'No IB devices found' "$scratch/out" || fail "$1 has a device"
 }
 
-port=$((20000 + $$ % 20000))
+port=$((20000 + $$ % 240 * 50)) # below those that the kernel gives to clients
 refuses "$name:host1" "no fabric \"$name\" runs"
 "$urnic" fabric up --name "$name" "$topology" >"$scratch/up" 2>&1 &
 up=$!

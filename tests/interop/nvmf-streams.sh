@@ -9,7 +9,7 @@ here=$(dirname "$0")
 files=$(mktemp -d)
 target=
 trap 'kill -KILL $target 2>/dev/null; rm -rf "$files"' EXIT
-port=$((31000 + $$ % 10000))
+port=$((31000 + $$ % 1500))
 nqn=nqn.2026-01.org.example:streams
 cat >"$files/config.json" <<END
 { "subsystems": [ { "nqn": "$nqn", "attr": { "allow_any_host": "1" },
