@@ -159,7 +159,7 @@ said=$(refusals_with 's/"partitions"/"part_enforce": "off", &/')
 [ "$said" = '[102400, 102400, 0, 0] h2>s0:0,0,100 h3>s0:0,0,100' ] || fail "part_enforce off: $said"
 said=$(refusals_with 's/"partitions"/"part_enforce": "in", &/')
 [ "$said" = '[0, 0, 0, 0] s0>h1:200,0,0 s0>h2:200,0,0' ] || fail "part_enforce in: $said"
-# A P_Key that is not the host's own passes if nobody looks at what comes in.
+# A host can send with a P_Key that it does not have, if no port enforces inbound P_Keys.
 said=$(refusals_with 's/"name": "stranger"/"pkey": "0x8002", &/')
 [ "$said" = '[102400, 102400, 0, 102400] s0>h2:0,100,0' ] || fail "a forged P_Key: $said"
 "$urnic" sim "$examples/infiniband-partitions.json" | grep -q ' lost on cables, 200 with a wrong P_Key$' ||

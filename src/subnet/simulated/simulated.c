@@ -107,7 +107,7 @@ static int topology_make(struct simulation *simulation)
 
 /* --- the subnet --- */
 
-/* Hosts have no programs, so answers of the administrator reach nobody. */
+/* No host runs a program, so drop the answers that the subnet administrator sends to hosts. */
 static void answer_ignore(
 	void *context, uint32_t node, uint32_t port, const uint8_t *frame, uint32_t frame_bytes)
 {
